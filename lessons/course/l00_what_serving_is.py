@@ -2,7 +2,6 @@
 
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import token_steps
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 THREE = ("ada", "bob", "cleo")
@@ -166,4 +165,4 @@ def _engine(L: Teacher, name: str) -> LessonEngine:
 
 
 def _ask(engine: LessonEngine, name: str) -> None:
-    engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WISH)
+    engine.add(name, PROMPT, max_tokens=WISH)

@@ -90,7 +90,7 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
     )
     L.check("both engines wrote the same tokens", again == answer)
     yield L.say(f"""And these texts are short. An answer of 1,000 tokens would take
-        {_forgotten(length, 1000):,} tokens of work instead of {length + 999:,}: without the cache,
+        {sum(range(length, length + 1000)):,} tokens of work instead of {length + 999:,}: without the cache,
         the work grows with the **square** of the length. The cache saves this work, but it costs
         memory.""")
 
@@ -127,7 +127,7 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
-    engine.add("bob", engine.tokens(STORIES["bob"], PROMPT), max_tokens=WANTED)
+    engine.add("bob", PROMPT, max_tokens=WANTED)
     engine.step()
     L.show(engine, focus="blockmap")
     yield L.predict(
@@ -168,11 +168,6 @@ def _without_cache(engine: LessonEngine) -> list[int]:
         engine.run()
         tokens += engine.output_tokens(f"ada-{number}")
     return tokens
-
-
-def _forgotten(prompt: int, answer: int) -> int:
-    """Tokens that go through the model if every step starts again at the first token."""
-    return sum(prompt + number for number in range(answer))
 
 
 def _growth(engine: LessonEngine, name: str, before: int, steps: int) -> str:

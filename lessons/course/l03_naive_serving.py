@@ -4,7 +4,6 @@ from minivllm.events import types as ev
 from minivllm.events.kv_usage import mean
 from minivllm.lessons.shown.drawings import FREE, first_fit, longest_run, reservation_bar
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 LIMIT = 32
@@ -212,7 +211,7 @@ def _different_sizes(L: Teacher, num_slots: int) -> Script:
 
 
 def _ask(engine: LessonEngine, name: str) -> None:
-    engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WANTED)
+    engine.add(name, PROMPT, max_tokens=WANTED)
 
 
 def _alone(engine: LessonEngine) -> None:

@@ -1,7 +1,6 @@
 """Lesson 4: blocks and block tables, so that a sequence's memory can be scattered."""
 
 from minivllm.lessons.shown.drawings import table_and_pool
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
@@ -16,7 +15,7 @@ def run(L: Teacher) -> Script:
         f"blocks of {SIZE} tokens", num_blocks=12, block_size=SIZE, max_num_batched_tokens=64,
         max_num_seqs=3, enable_prefix_caching=False,
     )  # fmt: skip
-    engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=WISH)
+    engine.add("ada", PROMPT, max_tokens=WISH)
 
     L.focus("blockmap")
     yield L.say(f"""Paging cuts the KV cache into **physical blocks** of equal size, here {SIZE}
@@ -40,7 +39,7 @@ def run(L: Teacher) -> Script:
     yield L.say(f"""Her second block is half full: it holds {PROMPT - SIZE} of {SIZE} tokens. Such
         free slots are the only waste that paging leaves, at most {SIZE - 1} slots per sequence,
         whatever its length.""")
-    engine.add("bob", engine.tokens(STORIES["bob"], PROMPT), max_tokens=WISH)
+    engine.add("bob", PROMPT, max_tokens=WISH)
     L.choose(None)
     first_two = list(engine.table("ada"))
     yield L.predict(
@@ -111,7 +110,7 @@ def run(L: Teacher) -> Script:
         first: see the panel Free queue. The next request takes blocks from the front. (Blocks kept
         for a later prompt go to the end: lesson 8.)""")
     queue = list(engine.fold.free_queue)
-    engine.add("cleo", engine.tokens(STORIES["cleo"], 10), max_tokens=4)
+    engine.add("cleo", 10, max_tokens=4)
     yield L.predict(
         f"""The queue begins with {", ".join(map(str, queue[:4]))}. `cleo` has a prompt of 10
         tokens. How many blocks are left in the queue after her first step?
@@ -145,7 +144,7 @@ def _with_blocks_of_one(L: Teacher) -> str:
         engine = L.engine(
             f"blocks of {size}", num_blocks=48 // size, block_size=size, enable_prefix_caching=False
         )
-        engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=8)
+        engine.add("ada", PROMPT, max_tokens=8)
         engine.step()
         tables.append(len(engine.table("ada")))
         engine.run()

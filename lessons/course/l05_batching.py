@@ -4,13 +4,12 @@ from minivllm.events import types as ev
 from minivllm.lessons.shown.tokens import measured_step_times
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import idle_slots_while_waiting, token_steps
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 LONG, SHORT = 12, 3
 WISHES = {"ada": LONG, "bob": SHORT, "cleo": SHORT, "dan": SHORT}
 TOKENS = sum(WISHES.values())
-SEATS = 2
+SEATS, PROMPT = 2, 6
 NINE = 9
 """Tokens of a measured step."""
 MEASURED = (
@@ -163,9 +162,9 @@ def _a_new_batch_in_every_step(L: Teacher, static: LessonEngine, alone: LessonEn
 
 def _one_who_arrives_later(L: Teacher) -> Script:
     late = _engine(L, "static", ", late arrival")
-    late.add("ada", _prompt(late, "ada"), max_tokens=LONG)
+    late.add("ada", PROMPT, max_tokens=LONG)
     late.step()
-    late.add("bob", _prompt(late, "bob"), max_tokens=SHORT)
+    late.add("bob", PROMPT, max_tokens=SHORT)
     L.focus("slots")
     yield L.say(f"""Now a more realistic case: users do not arrive together. Static batching again.
         `ada` came alone, wants {LONG} tokens, and has had one step. Now `bob` arrives, and **one
@@ -180,9 +179,9 @@ def _one_who_arrives_later(L: Teacher) -> Script:
         answer=lambda: token_steps(late, "bob")[0],
     )
     fair = _engine(L, "continuous", ", late arrival")
-    fair.add("ada", _prompt(fair, "ada"), max_tokens=LONG)
+    fair.add("ada", PROMPT, max_tokens=LONG)
     fair.step()
-    fair.add("bob", _prompt(fair, "bob"), max_tokens=SHORT)
+    fair.add("bob", PROMPT, max_tokens=SHORT)
     fair.step()
     L.check(
         "the continuous engine gave bob his first token in step 2", token_steps(fair, "bob") == [2]
@@ -212,13 +211,9 @@ def _engine(L: Teacher, batching: str, suffix: str = "") -> LessonEngine:
     )  # fmt: skip
 
 
-def _prompt(engine: LessonEngine, name: str) -> list[int]:
-    return engine.tokens(STORIES[name], 6)
-
-
 def _all_come(engine: LessonEngine) -> None:
     for name, wish in WISHES.items():
-        engine.add(name, _prompt(engine, name), max_tokens=wish)
+        engine.add(name, PROMPT, max_tokens=wish)
 
 
 def _same(tokens: dict[str, list[int]], *engines: LessonEngine) -> bool:

@@ -1,9 +1,11 @@
 """Lesson 6: sequences of different length share one pass as a flat list of tokens, not padded."""
 
+from collections.abc import Callable
+from itertools import accumulate
+
 from minivllm.events import types as ev
 from minivllm.lessons.shown.drawings import flat_ranges
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 from minivllm.tui.widgets.steps.flat_batch import InputToken, input_tokens
 
@@ -77,7 +79,7 @@ def _padded_or_flat(L: Teacher, engine: LessonEngine) -> Script:
         answer=lambda: _rows(engine, "cleo")[0].row,
         because=lambda: (
             "The boundaries are the running sums of the lengths,"
-            f" {_boundaries(engine)}: `query_start_loc`."
+            f" {[0, *accumulate(_lengths(engine))]}: `query_start_loc`."
         ),
     )
 
@@ -112,7 +114,8 @@ def _what_each_row_needs(L: Teacher, engine: LessonEngine) -> Script:
           {table[last.position // SIZE]} × {SIZE} + {last.position % SIZE}.""",
         answer=lambda: last.slot,
     )
-    L.check("no two rows are written to the same slot", _slots_differ(engine))
+    slots = [row.slot for row in _all_rows(engine)]
+    L.check("no two rows are written to the same slot", len(set(slots)) == len(slots))
     yield L.say(
         """The panel **Flat batch** has the three lists side by side, for the step that has just
         run: the row, the letter of its sequence, its position, its token, and its slot. The model
@@ -139,6 +142,7 @@ def _attention_stays_apart(L: Teacher, engine: LessonEngine) -> Script:
         answer=lambda: watched.position + 1,
         unit="token",
     )
+    step = engine.fold.step
     yield L.predict(
         f"""{_num_rows(engine)} rows went through the model, and each could predict a next token.
         How many tokens did the engine sample in this step?
@@ -147,7 +151,7 @@ def _attention_stays_apart(L: Teacher, engine: LessonEngine) -> Script:
         - else: One for each sequence whose last known token was in the step.
         = Only the last row of each sequence predicts something new. The fourth list,
           `sampling_rows`, names these rows, so that scores are computed for no others.""",
-        answer=lambda: _sampled(engine),
+        answer=lambda: [one.step for one in engine.events_of(ev.TokenSampled)].count(step),
         unit="token",
     )
     contexts = [engine.num_tokens(name) for name in WISHES]
@@ -177,9 +181,9 @@ def _what_padding_would_cost(L: Teacher, engine: LessonEngine) -> Script:
         "each of the three got the same tokens as alone",
         all(engine.output_tokens(name) == one.output_tokens(name) for name, one in alone.items()),
     )
-    steps = _steps(engine)
+    steps = _per_step(engine, lambda event: event.num_tokens)
     real, padded = sum(map(sum, steps)), sum(map(_padded, steps))
-    contexts = _contexts(engine)
+    contexts = _per_step(engine, lambda event: event.num_computed_tokens + event.num_tokens)
     keys, padded_keys = sum(map(sum, contexts)), sum(map(_padded, contexts))
     yield L.predict(
         f"""Over the whole run, the engine computed {real} rows. With padding to the longest
@@ -205,7 +209,7 @@ def _engine(L: Teacher, name: str) -> LessonEngine:
 
 
 def _ask(engine: LessonEngine, name: str) -> None:
-    engine.add(name, engine.tokens(STORIES[name], PROMPTS[name]), max_tokens=WISHES[name])
+    engine.add(name, PROMPTS[name], max_tokens=WISHES[name])
 
 
 def _all_rows(engine: LessonEngine) -> list[InputToken]:
@@ -225,36 +229,14 @@ def _lengths(engine: LessonEngine) -> list[int]:
     return [item.num_tokens for item in engine.fold.scheduled]
 
 
-def _boundaries(engine: LessonEngine) -> list[int]:
-    lengths = _lengths(engine)
-    return [sum(lengths[:count]) for count in range(len(lengths) + 1)]
-
-
 def _padded(lengths: list[int]) -> int:
     """Places of a rectangle with a line for each sequence, as long as the longest."""
     return len(lengths) * max(lengths)
 
 
-def _slots_differ(engine: LessonEngine) -> bool:
-    slots = [row.slot for row in _all_rows(engine)]
-    return len(set(slots)) == len(slots)
-
-
-def _sampled(engine: LessonEngine) -> int:
-    return sum(event.step == engine.fold.step for event in engine.events_of(ev.TokenSampled))
-
-
-def _steps(engine: LessonEngine) -> list[list[int]]:
-    """The number of tokens of each sequence, step by step."""
+def _per_step(engine: LessonEngine, number: Callable[[ev.StepScheduled], int]) -> list[list[int]]:
+    """Step by step, this number of each sequence."""
     steps: dict[int, list[int]] = {}
     for event in engine.events_of(ev.StepScheduled):
-        steps.setdefault(event.step, []).append(event.num_tokens)
-    return list(steps.values())
-
-
-def _contexts(engine: LessonEngine) -> list[list[int]]:
-    """The number of keys that each sequence's last row attends to, step by step."""
-    steps: dict[int, list[int]] = {}
-    for event in engine.events_of(ev.StepScheduled):
-        steps.setdefault(event.step, []).append(event.num_computed_tokens + event.num_tokens)
+        steps.setdefault(event.step, []).append(number(event))
     return list(steps.values())

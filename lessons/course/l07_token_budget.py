@@ -3,7 +3,7 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import gaps, token_steps, work_per_step
-from minivllm.lessons.teacher.prompts import DIARY, STORIES
+from minivllm.lessons.teacher.prompts import DIARY
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 BUDGET = 16
@@ -86,7 +86,10 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _budget_and_context(L: Teacher, engine: LessonEngine) -> Script:
-    context = max(_contexts(engine))
+    scheduled = engine.events_of(ev.StepScheduled)
+    last = max(event.step for event in scheduled if event.seq_id == "diary.0")
+    shared = [event for event in scheduled if event.step == last]
+    context = sum(event.num_computed_tokens + event.num_tokens for event in shared)
     yield L.predict(
         f"""In the last step that ada, bob and diary shared, they had {context} tokens together. All
         but the newest of each were in the cache. How many tokens of the budget did this step use?
@@ -95,7 +98,7 @@ def _budget_and_context(L: Teacher, engine: LessonEngine) -> Script:
         - {BUDGET}: Nothing else was there to compute.
         - else: Each of the three computes its newest token only.
         = One for each. `max_num_batched_tokens` does not limit how long contexts are.""",
-        answer=lambda: _work_with_context(engine, context),
+        answer=lambda: sum(event.num_tokens for event in shared),
         unit="token",
     )
 
@@ -130,7 +133,7 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
     whole.run()
     _two_talk(whole, "eve", "finn")
     for name in ("gil", "hana"):
-        whole.add(name, whole.tokens(STORIES[name], LONG_PROMPT), max_tokens=2)
+        whole.add(name, LONG_PROMPT, max_tokens=2)
     yield L.predict(
         f"""Prompts are still not cut. Two requests run; `gil` and `hana` arrive together with
         {LONG_PROMPT} tokens each. How many of the budget's {ROOM} tokens stay **unused** in the
@@ -155,7 +158,7 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
 def _a_small_budget(L: Teacher) -> Script:
     tight = _engine(L, "a budget of 3 tokens", 3)
     for name in ("ada", "bob", "cleo", "dan"):
-        tight.add(name, tight.tokens(STORIES[name], 3), max_tokens=8)
+        tight.add(name, 3, max_tokens=8)
     tight.run_until(lambda: bool(tight.output_tokens("cleo")))
     yield L.say("""And if the budget is too small? This engine has 4 batch slots and a budget of 3
         tokens. The prompts of ada, bob and cleo have been processed; dan waits. A slot is free, and
@@ -181,6 +184,7 @@ def _a_small_budget(L: Teacher) -> Script:
 
 
 def _one_rule(L: Teacher, engine: LessonEngine) -> Script:
+    scheduled = engine.events_of(ev.StepScheduled)
     yield L.say("""Now the surprise: the scheduler has no prefill phase, no decode phase and no code
         for chunks. A sequence has `num_tokens` (all its tokens) and `num_computed_tokens` (those
         with stored keys and values). **Each step gives it tokens so that the second number catches
@@ -193,7 +197,7 @@ def _one_rule(L: Teacher, engine: LessonEngine) -> Script:
         - {BUDGET}: It is only one token behind.
         = One token behind: that is all a decode is. A new prompt is many tokens behind, and a
           prompt that the budget cuts is a chunk. One rule covers all three.""",
-        answer=lambda: _one_behind(engine),
+        answer=lambda: max(one.num_tokens for one in scheduled if one.kind == "decode"),
         unit="token",
     )
     yield L.say("""In the code: `Scheduler._schedule_running` and `Scheduler._schedule_waiting` in
@@ -203,26 +207,6 @@ def _one_rule(L: Teacher, engine: LessonEngine) -> Script:
     yield L.say("""Try it: run `minivllm demo --scenario long-and-short` and change
         `max_num_batched_tokens` while it runs. Most of the work on a long prompt can be saved if
         another request has sent the same text before. That is the next lesson.""")
-
-
-def _contexts(engine: LessonEngine) -> list[int]:
-    """For each step: how many tokens its decodes can look back at, if three run; otherwise 0."""
-    return [sum(found) if len(found) == 3 else 0 for found in _decodes(engine).values()]
-
-
-def _work_with_context(engine: LessonEngine, context: int) -> int:
-    """How many tokens were computed in the step with this context."""
-    step = next(at for at, found in _decodes(engine).items() if sum(found) == context)
-    return work_per_step(engine)[step - 1]
-
-
-def _decodes(engine: LessonEngine) -> dict[int, list[int]]:
-    """Step -> for each sequence that decoded in it, its number of tokens."""
-    found: dict[int, list[int]] = {}
-    for event in engine.events_of(ev.StepScheduled):
-        if event.kind == "decode":
-            found.setdefault(event.step, []).append(event.num_computed_tokens + event.num_tokens)
-    return found
 
 
 def _engine(L: Teacher, name: str, budget: int, **options: object) -> LessonEngine:
@@ -235,7 +219,7 @@ def _engine(L: Teacher, name: str, budget: int, **options: object) -> LessonEngi
 def _two_talk(engine: LessonEngine, *names: str) -> None:
     """Start two answers and take two steps, so that both prompts have been processed."""
     for name in names or ("ada", "bob"):
-        engine.add(name, engine.tokens(STORIES[name], 5), max_tokens=12)
+        engine.add(name, 5, max_tokens=12)
     engine.step(2)
 
 
@@ -248,10 +232,3 @@ def _when_let_in(engine: LessonEngine) -> str:
         return "after a request has ended"
     three_run = all(set(gaps(engine, name)) == {1} for name in ("ada", "bob", "cleo"))
     return "in the next step" if three_run else "in turn with the others"
-
-
-def _one_behind(engine: LessonEngine) -> int:
-    decodes = {
-        event.num_tokens for event in engine.events_of(ev.StepScheduled) if event.kind == "decode"
-    }
-    return max(decodes)

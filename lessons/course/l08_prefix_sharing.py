@@ -307,7 +307,7 @@ def _prompt_tokens_computed(engine: LessonEngine) -> int:
 
 def _bob_then_cleo(engine: LessonEngine) -> None:
     """Run a text that evicts one block of the rules, and then the rules again."""
-    engine.add("bob", engine.tokens(STORIES["bob"], 16), max_tokens=1)
+    engine.add("bob", 16, max_tokens=1)
     engine.run()
     engine.add("cleo", _prompt(engine, " A slot is"), max_tokens=1)
     engine.step()
@@ -316,9 +316,9 @@ def _bob_then_cleo(engine: LessonEngine) -> None:
 def _three_visits_and_a_push(engine: LessonEngine) -> None:
     """Run two texts of two blocks, the first one again, then a text that evicts one block."""
     for name in ("ada", "bob", "ada again"):
-        engine.add(name, engine.tokens(STORIES[name[:3]], 2 * SIZE), max_tokens=1)
+        engine.add(name, 2 * SIZE, max_tokens=1)
         engine.run()
-    engine.add("cleo", engine.tokens(STORIES["cleo"], 5 * SIZE), max_tokens=1)
+    engine.add("cleo", 5 * SIZE, max_tokens=1)
     engine.run()
 
 

@@ -3,7 +3,7 @@
 from minivllm.events import types as ev
 from minivllm.lessons.shown.drawings import tables_before_and_after
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.lessons.teacher.prompts import DIARY, STORIES
+from minivllm.lessons.teacher.prompts import DIARY
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 from minivllm.text import plural
 
@@ -197,13 +197,7 @@ def _beams(L: Teacher) -> Script:
 def _as_in_vllm(L: Teacher) -> Script:
     three = _engine(L, "three requests")
     for index in range(SAMPLES):
-        three.add(
-            f"eve{index}",
-            three.tokens(STORIES["eve"], PROMPT),
-            max_tokens=WISH,
-            temperature=1.0,
-            seed=index,
-        )
+        three.add(f"eve{index}", PROMPT, WISH, temperature=1.0, seed=index)
     yield L.predict(
         f"""vLLM today does it differently: {SAMPLES} answers are {SAMPLES} requests that share
         **full** blocks through the prefix cache, already in the step that fills a block. Three such
@@ -236,8 +230,7 @@ def _engine(L: Teacher, name: str) -> LessonEngine:
 
 
 def _sample(engine: LessonEngine, name: str, length: int, count: int) -> None:
-    prompt = engine.tokens(STORIES[name], length)
-    engine.add(name, prompt, max_tokens=WISH, n=count, temperature=1.0, seed=7)
+    engine.add(name, length, WISH, n=count, temperature=1.0, seed=7)
 
 
 def _names() -> list[str]:
@@ -246,9 +239,6 @@ def _names() -> list[str]:
 
 def _computed_twice(engine: LessonEngine, request_id: str) -> int:
     """Tokens computed after the prompt, beyond the one new token per sequence and step."""
-    given = [
-        event
-        for event in engine.events_of(ev.StepScheduled)
-        if event.seq_id.startswith(f"{request_id}.")
-    ]
-    return sum(event.num_tokens - 1 for event in given if event.num_computed_tokens > 0)
+    given = [event for event in engine.events_of(ev.StepScheduled) if event.num_computed_tokens]
+    own = f"{request_id}."
+    return sum(event.num_tokens - 1 for event in given if event.seq_id.startswith(own))

@@ -3,7 +3,6 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import gaps, token_steps
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
@@ -195,7 +194,7 @@ def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _priorities(L: Teacher) -> Script:
-    ranked = _engine(L, "with priorities", BLOCKS, {"ada": 5}, scheduling_policy="priority")
+    ranked = _engine(L, "with priorities", BLOCKS, 5, scheduling_policy="priority")
     ranked.run_until(lambda: all(ranked.num_tokens(name) == 4 * SIZE + 1 for name in PEOPLE))
     yield L.predict(
         """With `scheduling_policy=priority` each request has a number, and a **low number is
@@ -224,21 +223,11 @@ def _victims(engine: LessonEngine) -> list[str]:
 
 
 def _engine(
-    L: Teacher,
-    name: str,
-    num_blocks: int,
-    priorities: dict[str, int] | None = None,
-    **options: object,
+    L: Teacher, name: str, num_blocks: int, priority: int = 0, **options: object
 ) -> LessonEngine:
-    engine = L.engine(
-        name, num_blocks=num_blocks, block_size=SIZE,
-        **{"max_num_seqs": 3, "max_num_batched_tokens": 32, **options},
-    )  # fmt: skip
+    """priority: ada's"""
+    options = {"max_num_seqs": 3, "max_num_batched_tokens": 32, **options}
+    engine = L.engine(name, num_blocks=num_blocks, block_size=SIZE, **options)
     for person in PEOPLE:
-        engine.add(
-            person,
-            engine.tokens(STORIES[person], PROMPT),
-            WISH,
-            priority=(priorities or {}).get(person, 0),
-        )
+        engine.add(person, PROMPT, WISH, priority=priority if person == "ada" else 0)
     return engine

@@ -290,7 +290,7 @@ def _the_same_in_any_batch(L: Teacher) -> Script:
         crowded.output_tokens("finn") != crowded.output_tokens("bob"),
     )
     tight = _engine(L, "too few blocks", num_blocks=TIGHT, enable_prefix_caching=False)
-    tight.add("ada", tight.tokens(STORIES["ada"], 8), WISH)
+    tight.add("ada", 8, WISH)
     tight.add("bob", TEXT, WISH, **params)
     L.show(tight, focus="timelines")
     yield L.predict(

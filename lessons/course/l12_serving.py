@@ -132,7 +132,7 @@ def _a_queue(L: Teacher) -> Script:
         - else: In {WISH} steps, {SLOTS} users are served.
         = Users in the system = arrivals per step × steps that each stays (**Little's law**), and
           the system has {SLOTS} slots.""",
-        before=lambda: _all_rates(engines),
+        before=lambda: [_customers(one, every) for every, one in engines.items()],
         answer=lambda: _sustainable(engines),
         focus="waiting",
         unit="step",
@@ -150,7 +150,7 @@ def _a_user_who_leaves(L: Teacher) -> Script:
         max_num_batched_tokens=32,
     )  # fmt: skip
     for name in ("ada", "bob", "cleo"):
-        gone.add(name, gone.tokens(STORIES[name], 7), max_tokens=WISH)
+        gone.add(name, 7, max_tokens=WISH)
     gone.step(3)
     held = gone.num_used
     L.focus("slots")
@@ -230,11 +230,6 @@ def _customers(engine: LessonEngine, every: int) -> None:
             if engine.busy:
                 engine.step()
     engine.run()
-
-
-def _all_rates(engines: dict[int, LessonEngine]) -> None:
-    for every, engine in engines.items():
-        _customers(engine, every)
 
 
 def _sustainable(engines: dict[int, LessonEngine]) -> int:

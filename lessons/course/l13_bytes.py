@@ -8,6 +8,7 @@ from minivllm.events import types as ev
 from minivllm.lessons.shown.bits import bits_figure, block_figure, first_matrix
 from minivllm.lessons.shown.quantize import LARGEST_QUANT, dequantize_block, quantize_block
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
+from minivllm.lessons.shown.tokens import num_different
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -115,7 +116,7 @@ def _exact_inside_the_core(
         = The rounding happened once, when the file was made: what few bits lose was lost there.
           Reading the file never rounds again, in any format.""",
         before=lambda: [engine.run() for engine in (unpacked, stored)],
-        answer=lambda: _num_different(unpacked, stored),
+        answer=lambda: num_different(unpacked, stored, "ada"),
         unit="token",
     )
 
@@ -238,14 +239,14 @@ def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
         tolerance=0.08,
     )
     small.run()
+    before = small.fold.counters.num_preemptions
     yield L.predict(
         f"""Three requests need more than {small.num_blocks} blocks at their ends, as in lesson 10.
-        With float32, the number of preemptions is {_preemptions(small)}. And with int8, in the same
-        bytes?
-        - {_preemptions(small)}: There are more blocks now than all three need.
+        With float32, the number of preemptions is {before}. And with int8, in the same bytes?
+        - {before}: There are more blocks now than all three need.
         = Nothing was computed twice, and no user saw a pause.""",
         before=large.run,
-        answer=lambda: _preemptions(large),
+        answer=lambda: large.fold.counters.num_preemptions,
         unit="preemption",
         focus="timelines",
     )
@@ -256,7 +257,7 @@ def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
     many = _engine(L, "ada alone, twice the memory", num_blocks=2 * AMPLE)
     fewer = "she needs fewer steps"
     for engine in (few, many):
-        engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=WISH)
+        engine.add("ada", PROMPT, max_tokens=WISH)
     yield L.predict(
         f"""**Bandwidth** is something else: how fast bytes are read. ada is alone. She gets a
         machine with twice the memory, so {2 * AMPLE} blocks instead of {AMPLE}, but no faster
@@ -302,8 +303,8 @@ def _what_changes(L: Teacher, crowded: LessonEngine) -> Script:
         unit="number",
         focus="eventlog",
         because=lambda: (
-            f"{ANSWER - _num_different(exact, rounded)} of {ANSWER} tokens are the same here. But"
-            " where two tokens are nearly tied, int8 may choose the other one."
+            f"{ANSWER - num_different(exact, rounded, 'ada')} of {ANSWER} tokens are the same here."
+            " But where two tokens are nearly tied, int8 may choose the other one."
         ),
     )
     yield from _one_scale_for_each_token(L)
@@ -324,10 +325,10 @@ def _one_scale_for_each_token(L: Teacher) -> Script:
         = If tokens shared a scale, a later, larger one would change the numbers before it. So int8
           may change tokens, but scheduling still never does.""",
         before=lambda: [engine.run() for engine in (ample, tight)],
-        answer=lambda: "yes" if any(_num_different(ample, tight, one) for one in PEOPLE) else "no",
+        answer=lambda: "yes" if any(num_different(ample, tight, one) for one in PEOPLE) else "no",
         focus="timelines",
     )
-    L.check("a request was preempted in the tight cache", _preemptions(tight) > 0)
+    L.check("a request was preempted in the tight cache", tight.fold.counters.num_preemptions > 0)
 
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
@@ -340,16 +341,7 @@ def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
 
 def _ask(engine: LessonEngine) -> None:
     for name in PEOPLE:
-        engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WISH)
-
-
-def _preemptions(engine: LessonEngine) -> int:
-    return len(engine.events_of(ev.RequestPreempted))
-
-
-def _num_different(a: LessonEngine, b: LessonEngine, name: str = "ada") -> int:
-    pairs = zip(a.output_tokens(name), b.output_tokens(name), strict=True)
-    return sum(one != other for one, other in pairs)
+        engine.add(name, PROMPT, max_tokens=WISH)
 
 
 def _logprobs(engine: LessonEngine) -> list[float]:

@@ -26,6 +26,10 @@ LOOKUP = {
 MANY = 16
 BUDGET = 20
 BF16 = 2
+OPTIONS = {
+    "num_blocks": 16, "block_size": 4, "max_num_seqs": 2, "max_num_batched_tokens": BUDGET,
+    "enable_prefix_caching": False,
+}  # fmt: skip
 
 
 @lesson(
@@ -304,10 +308,7 @@ def _drafts_yield(L: Teacher) -> Script:
 
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
-    return L.engine(
-        name, **{"num_blocks": 16, "block_size": 4, "max_num_seqs": 2,
-        "max_num_batched_tokens": BUDGET, "enable_prefix_caching": False, **options},
-    )  # fmt: skip
+    return L.engine(name, **{**OPTIONS, **options})
 
 
 def _ask(engine: LessonEngine, name: str = "ada", **params: object) -> None:

@@ -4,6 +4,8 @@ import json
 from textwrap import wrap
 
 from minivllm.events import types as ev
+from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
+from minivllm.lessons.scenarios.stories import is_json
 from minivllm.lessons.shown.tokens import (
     mask_figure,
     names,
@@ -25,6 +27,10 @@ CITIES = ("Oslo", "Paris", "Rome")
 SENTENCE = r"The capital of France is (Oslo|Paris|Rome)\."
 YES_OR_NO = "(yes|no)+"
 HOT = {"temperature": 1.6, "seed": 2, "max_tokens": 40, "ignore_eos": False}
+OPTIONS = {
+    "num_blocks": 16, "block_size": 8, "max_num_seqs": 2, "max_num_batched_tokens": 64,
+    "explain_tokens": True,
+}  # fmt: skip
 WORD = {"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}
 SCHEMA = {
     "type": "object",
@@ -36,12 +42,6 @@ SCHEMA = {
     },
     "required": ["name", "age", "city", "favourite_food"],
     "additionalProperties": False,
-}
-LOOKUP = {
-    "method": "ngram",
-    "num_speculative_tokens": 4,
-    "prompt_lookup_max": 4,
-    "prompt_lookup_min": 2,
 }
 
 
@@ -63,7 +63,7 @@ def run(L: Teacher) -> Script:
         this small model. No program can read her answer:""",
         figure=tuple(wrap(free.text("ada"), 40)),
     )
-    L.check("her answer is not JSON", not _is_json(free.text("ada")))
+    L.check("her answer is not JSON", not is_json(free.text("ada")))
     yield from _an_automaton(L)
     vocabulary = vocabulary_bytes(free.engine.tokenizer)
     yield from _tokens(L, vocabulary, sorted(free.engine.tokenizer.eos_token_ids))
@@ -108,10 +108,7 @@ def _an_automaton(L: Teacher) -> Script:
 
 def _tokens(L: Teacher, vocabulary: list[bytes | None], ends: list[int]) -> Script:
     automaton = RegexAutomaton(YES_OR_NO)
-    allowed = {
-        text: automaton.allowed_tokens(automaton.advance(automaton.start, text), vocabulary)
-        for text in (b"", b"n", b"no")
-    }
+    allowed = {text: _allowed(automaton, text, vocabulary) for text in (b"", b"n", b"no")}
     yield L.predict(
         f"""But a model draws **tokens**, {len(vocabulary):,} of them here. A token is allowed if
         the machine can read all its bytes. For the first token, {names(vocabulary, allowed[b""])}
@@ -141,7 +138,7 @@ def _tokens(L: Teacher, vocabulary: list[bytes | None], ends: list[int]) -> Scri
 
 
 def _allowed(
-    automaton: RegexAutomaton, text: bytes, vocabulary: list[bytes | None], ends: list[int]
+    automaton: RegexAutomaton, text: bytes, vocabulary: list[bytes | None], ends: list[int] = ()
 ) -> list[int]:
     return automaton.allowed_tokens(automaton.advance(automaton.start, text), vocabulary, ends)
 
@@ -241,7 +238,7 @@ def _the_models_own_form(L: Teacher, other: LessonEngine) -> Script:
 
 def _forced_tokens(L: Teacher) -> Script:
     plain = _engine(L, "without jump-forward")
-    jumping = _engine(L, "jump-forward", speculative_config=LOOKUP)
+    jumping = _engine(L, "jump-forward", speculative_config=PROMPT_LOOKUP)
     form = StructuredOutputsParams(json=SCHEMA, whitespace_pattern=" ?")
     for engine in (plain, jumping):
         engine.add("cleo", RECORD, 60, chat=True, ignore_eos=False, structured_outputs=form)
@@ -332,10 +329,7 @@ def _what_a_mask_costs(L: Teacher, vocabulary: list[bytes | None]) -> Script:
 
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
-    return L.engine(
-        name, num_blocks=16, block_size=8, **{"max_num_seqs": 2, "max_num_batched_tokens": 64,
-        "explain_tokens": True, **options},
-    )  # fmt: skip
+    return L.engine(name, **OPTIONS, **options)
 
 
 def _name(text: str) -> str:
@@ -344,7 +338,7 @@ def _name(text: str) -> str:
 
 def _not_prevented(texts: list[str]) -> str:
     """Which of three faults the answers with a schema have."""
-    if not all(map(_is_json, texts)):
+    if not all(map(is_json, texts)):
         return "a text that is not JSON"
     names = {_name(text) for text in texts}
     if any(name[0].islower() for name in names):
@@ -355,11 +349,3 @@ def _not_prevented(texts: list[str]) -> str:
 def _schema(*names: str) -> dict[str, object]:
     properties = {name: SCHEMA["properties"][name] for name in names}
     return {**SCHEMA, "properties": properties, "required": list(names)}
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True

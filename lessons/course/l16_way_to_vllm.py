@@ -150,7 +150,7 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
     remote = L.engine("a prompt computed elsewhere", num_blocks=16, block_size=4, max_num_seqs=2)
     remote.add("first", remote.tokens(STORIES["ada"], COMPUTED), max_tokens=1)
     remote.run()
-    remote.add("ada", remote.tokens(STORIES["ada"], COMPUTED + LEFT), max_tokens=2)
+    remote.add("ada", COMPUTED + LEFT, max_tokens=2)
     L.focus("budget")
     yield L.say("""Now what vLLM has that minivllm does not, and where it would fit in.
         **Disaggregated prefill**: some servers only compute prompts, and a KV connector moves the
@@ -243,19 +243,15 @@ def _source(module: str) -> str:
 def _use_up(engine: LessonEngine) -> None:
     """Run two texts that stay cached, and a third one that needs some of their blocks."""
     for name, length in (("ada", 8), ("bob", 8), ("cleo", 12)):
-        engine.add(name, engine.tokens(STORIES[name], length), max_tokens=1)
+        engine.add(name, length, max_tokens=1)
         engine.run()
 
 
 def _true_follower(engine: LessonEngine) -> str:
     """The event on which a router must forget a block, to know what the cache holds at the end."""
     truth = {block.hash for block in engine.fold.blocks if block.hash is not None}
-    right = []
-    for name, kind in (
-        ("block.released", ev.BlockReleased),
-        ("block.freed", ev.BlockFreed),
-        ("block.evicted", ev.BlockEvicted),
-    ):
+    right, kinds = [], (ev.BlockReleased, ev.BlockFreed, ev.BlockEvicted)
+    for name, kind in zip(("block.released", "block.freed", "block.evicted"), kinds, strict=True):
         known: dict[int, str] = {}
         for event in engine.events:
             if isinstance(event, ev.BlockHashed):

@@ -212,10 +212,10 @@ def _structured(facts: RunFacts) -> list[str]:
 
 
 def _num_json(requests: list[RequestFacts]) -> int:
-    return sum(_is_json(text) for request in requests for text in request.texts)
+    return sum(is_json(text) for request in requests for text in request.texts)
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
     try:
         json.loads(text)
     except ValueError:
