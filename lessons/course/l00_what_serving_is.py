@@ -64,19 +64,18 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         """`ada`, `bob` and `cleo` each press Enter on a `curl` at the same moment. The engine works
         in **steps**: a step is one pass through the model. On how many of the three requests does
-        its first step work?
+        its first step work? [request]
         - 1: A queue at a counter works like that. One pass of the model can serve several.
         - 0: The engine waits for nobody: there is work, so it starts.
         = All three share this pass, and so the weights, which are in memory once however many users
           ask.""",
         before=engine.step,
         answer=lambda: len(engine.fold.scheduled),
-        unit="request",
     )
     L.check("no request waits", not engine.fold.waiting)
     yield L.predict(
         f"""In one step a request gets one **token**, a short piece of text. Each of the three wants
-        {WISH} tokens. After how many steps do all three have their answers?
+        {WISH} tokens. After how many steps do all three have their answers? [step]
         - {len(THREE) * WISH}: That is one user after another. Here each step serves all three.
         - 1: A token depends on the one before it, so an answer cannot come in one step.
         - {WISH // len(THREE)}: They do not share out the tokens: each gets its own.
@@ -84,7 +83,6 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
         before=engine.run,
         answer=lambda: engine.fold.step,
         focus="timelines",
-        unit="step",
     )
     alone = {name: _engine(L, f"only {name}") for name in THREE}
     for name, one in alone.items():
@@ -97,7 +95,7 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"""Three users shared every pass of the model. For how many of them is the text different
-        from the text that they would get alone?
+        from the text that they would get alone? [user]
         - {len(THREE)}: The requests share weights and time, but no text.
         - 2: It does not matter who came first.
         - else: The requests share weights and time, but no text.
@@ -106,7 +104,6 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
             engine.output_tokens(name) != one.output_tokens(name) for name, one in alone.items()
         ),
         focus="finished",
-        unit="user",
     )
 
 
@@ -139,7 +136,7 @@ def _a_crowd(L: Teacher) -> Script:
         _ask(engine, name)
     yield L.predict(
         f"""Now {len(CROWD)} users ask at once, and this engine may run at most {SLOTS} requests in
-        a step (vLLM's option `max_num_seqs`). How many wait after the first step?
+        a step (vLLM's option `max_num_seqs`). How many wait after the first step? [request]
         - 0: There are {SLOTS} places and {len(CROWD)} requests.
         - {len(CROWD) - 1}: One request does not hold up the others: four run together.
         - {SLOTS}: Those are running.
@@ -148,7 +145,6 @@ def _a_crowd(L: Teacher) -> Script:
         before=engine.step,
         answer=lambda: len(engine.fold.waiting),
         focus="waiting",
-        unit="request",
     )
     engine.run()
     L.check(

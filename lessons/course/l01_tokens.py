@@ -45,7 +45,7 @@ def run(L: Teacher) -> Script:
         pass of the model over the tokens that were chosen for it.""")
     yield L.predict(
         f"""The first step gives the whole prompt to the model, {len(pieces)} tokens at once. How
-        many new tokens does it produce?
+        many new tokens does it produce? [token]
         - {WANTED}: The model cannot write them all at once: each token depends on the one before
           it, which is not known yet.
         - {len(pieces)}: The model does make a prediction at every position, but we already know the
@@ -55,7 +55,6 @@ def run(L: Teacher) -> Script:
         before=engine.step,
         answer=lambda: len(engine.output_tokens("ada")),
         focus="slots",
-        unit="token",
     )
     L.check(
         f"in step 1, {len(pieces)} tokens of ada went through the model",
@@ -68,7 +67,7 @@ def run(L: Teacher) -> Script:
         {engine.num_tokens("ada")} tokens now.""")
     yield L.predict(
         f"""The second step must find the token after these {engine.num_tokens("ada")}. How many
-        tokens does the engine give to the model this time?
+        tokens does the engine give to the model this time? [token]
         - {len(pieces) + 1}: A naive loop does that. This engine keeps what the model computed for
           the older tokens: that is the next lesson.
         - {len(pieces)}: The prompt was already processed in step 1.
@@ -77,12 +76,11 @@ def run(L: Teacher) -> Script:
         before=engine.step,
         answer=lambda: engine.scheduled("ada"),
         focus="budget",
-        unit="token",
     )
     L.check("ada has two tokens of output", len(engine.output_tokens("ada")) == 2)
     yield L.predict(
         f"""ada wants {WANTED} tokens and has 2, after 2 steps. How many steps will the whole answer
-        take?
+        take? [step]
         - {WANTED + 1}: The step that processes the prompt also writes the first token.
         - {WANTED - 2}: That is the number of steps that are still missing.
         - 3: The rest cannot come in one step: each token needs the one before it.
@@ -91,7 +89,6 @@ def run(L: Teacher) -> Script:
         before=engine.run,
         answer=lambda: engine.fold.step,
         focus="finished",
-        unit="step",
     )
     first = engine.output_tokens("ada")
     L.check(f"ada got {WANTED} tokens in {WANTED} steps", len(first) == engine.fold.step == WANTED)

@@ -32,7 +32,7 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
         stores them: the **KV cache**.""")
     yield L.predict(
         f"""`ada` has a prompt of {length} tokens. After the first step, how many tokens have their
-        keys and values in the cache?
+        keys and values in the cache? [token]
         - {length + 1}: A new token does not enter the cache when it is sampled, but one step later.
         - 1: Only one token is new, but every token that went through the model left its keys and
           values.
@@ -41,7 +41,6 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
           and value yet. The cache is always one token behind the text.""",
         before=engine.step,
         answer=lambda: engine.sequence("ada").num_computed_tokens,
-        unit="token",
     )
     L.check(
         f"ada has {length + 1} tokens, {length} of them in the cache",
@@ -49,7 +48,7 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"""ada gets {WANTED} tokens. When her answer is complete, how many tokens, of prompt and
-        answer together, will have gone through the model?
+        answer together, will have gone through the model? [token]
         - {length + WANTED}: Almost. When the last token is sampled the answer is complete, so its
           keys and values are not needed.
         - {WANTED}: The prompt had to go through the model too.
@@ -59,7 +58,6 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
         before=engine.run,
         answer=lambda: engine.tokens_computed,
         focus="step_history",
-        unit="token",
     )
     with_cache = engine.tokens_computed
     answer = engine.output_tokens("ada")
@@ -75,13 +73,12 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
     again: list[int] = []
     yield L.predict(
         f"""That makes {WANTED} requests for one token each, with prompts of {length}, {length + 1},
-        ... {length + WANTED - 1} tokens. How many tokens go through the model now?
+        ... {length + WANTED - 1} tokens. How many tokens go through the model now? [token]
         - {with_cache}: That was with the cache. Now every step starts again at the first token.
         - {WANTED * length}: The text grows: each prompt is one token longer than the one
           before.""",
         before=lambda: again.extend(_without_cache(forgetful)),
         answer=lambda: forgetful.tokens_computed,
-        unit="token",
         tolerance=0.1,
         because=lambda: (
             f"{forgetful.tokens_computed / with_cache:.1f} times the work for the same {WANTED}"
@@ -107,14 +104,13 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
         f"""Each of the {layers} layers runs attention {heads} times side by side, in **key/value
         heads**. In each head, a token has a key of {size} numbers and a value of {size}. Here a
         number takes {width} bytes, whatever the type of the weights. How many bytes does one token
-        take in the cache?
+        take in the cache? [byte]
         - {layers * heads * size * width}: Both the key and the value are stored, so it is twice
           that.
         - {2 * heads * size * width}: Every layer has its own keys and its own values.
         - {2 * layers * heads * size}: That is how many numbers there are; each takes {width} bytes.
         = 2 (key and value) × layers × heads × size × bytes.""",
         answer=lambda: engine.bytes_per_token,
-        unit="byte",
     )
     large = 2 * 32 * 8 * 128 * 2
     yield L.say(
@@ -143,7 +139,7 @@ def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"""After the next step bob's answer is complete. For how many tokens will the cache keep
-        keys and values for him then?
+        keys and values for him then? [token]
         - {PROMPT + WANTED}: The request has ended, so its keys and values are not needed.
         - {PROMPT + WANTED - 1}: The request has ended, so its keys and values are not needed.
         - else: When a request ends, its memory is freed.
@@ -151,7 +147,6 @@ def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
           before paging, and how much they wasted.""",
         before=engine.run,
         answer=lambda: engine.num_used * engine.block_size,
-        unit="token",
     )
     L.check("all memory is free again", engine.num_free == engine.num_blocks)
 

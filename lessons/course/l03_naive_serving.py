@@ -40,7 +40,7 @@ def run(L: Teacher) -> Script:
         blocks of {naive.block_size} (lesson 4). (A batch slot holds a request.)""")
     yield L.predict(
         f"""`ada` has a prompt of {PROMPT} tokens and will write {WANTED}. How many slots does she
-        get in the first step?
+        get in the first step? [slot]
         - {PROMPT}: Her prompt would fit. But her answer must follow directly behind it, and another
           request may hold that memory by then.
         - {PROMPT + WANTED}: The server does not know that she will stop after {WANTED} tokens, so
@@ -49,15 +49,13 @@ def run(L: Teacher) -> Script:
         = All of them are reserved at once, however many she needs.""",
         before=naive.step,
         answer=lambda: len(naive.table("ada")) * naive.block_size,
-        unit="slot",
     )
     L.check("ada's slots are adjacent", _are_neighbours(naive.table("ada")))
     yield L.predict(
-        """The first step is over. What percentage of ada's slots holds a token now?
+        """The first step is over. What percentage of ada's slots holds a token now? [%]
         - 100: All of these slots are hers, but only those of the prompt have been written.
         - else: Divide the tokens computed so far by the slots that are reserved.""",
         answer=lambda: 100 * naive.usage[-1].used / naive.usage[-1].allocated,
-        unit="%",
         tolerance=0.15,
         because=lambda: f"{naive.usage[-1].used} of {naive.usage[-1].allocated} slots.",
     )
@@ -75,14 +73,13 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"""Four more requests like hers arrive: {len(NAMES)} requests of {PROMPT + WANTED} tokens,
         {len(NAMES) * (PROMPT + WANTED)} in all, and {slots} slots. How many requests run after the
-        next step?
+        next step? [request]
         - {len(NAMES)}: Their tokens would fit, but their reservations do not.
         - 3: A third would need {LIMIT} adjacent free slots, and fewer are left.
         - 1: Two reservations of {LIMIT} slots fit into {slots}.""",
         before=naive.step,
         answer=lambda: len(naive.fold.running),
         focus="waiting",
-        unit="request",
         because=lambda: (
             f"cleo needs {LIMIT} adjacent slots, and only"
             f" {naive.num_free * naive.block_size} are free."
@@ -106,11 +103,10 @@ def run(L: Teacher) -> Script:
     yield from _different_sizes(L, slots)
     yield L.predict(
         """Back to the engine: two requests run and three wait. What percentage of the whole memory
-        holds a token now?
+        holds a token now? [%]
         - 80: That much is reserved, but most of it is empty.
         - 100: For new requests the memory is full, but only a few slots hold a token.""",
         answer=lambda: 100 * now.used / now.total,
-        unit="%",
         tolerance=0.25,
         because=lambda: (
             f"{now.used} of {now.total} slots. The **utilization** of the memory is low, and still"
@@ -123,13 +119,12 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"""Now the same five requests and the same memory, but the engine allocates small pieces of
         {paged.block_size} slots, anywhere, and only when a token needs one: **paging**. How many
-        requests run at once after the first step?
+        requests run at once after the first step? [request]
         - 2: Nothing is reserved any more: each request holds only the pieces for its own tokens.
         - else: Each prompt needs 2 pieces, and there are 20.""",
         before=paged.step,
         answer=lambda: len(paged.fold.running),
         focus="slots",
-        unit="request",
         because=lambda: (
             f"{paged.num_used} pieces are in use, and {paged.num_free} are free for later tokens."
         ),
@@ -137,14 +132,13 @@ def run(L: Teacher) -> Script:
     naive.run()
     yield L.predict(
         f"""Without paging it took {naive.fold.step} steps to serve all five. How many does it take
-        with paging?
+        with paging? [step]
         - {naive.fold.step}: There the five ran in turns; here they run together.
         - {naive.fold.step // 2}: More than twice as many run at once.
         = All five run at once, so it takes as many steps as one of them alone: {WANTED}.""",
         before=paged.run,
         answer=lambda: paged.fold.step,
         focus="timelines",
-        unit="step",
     )
     lost, kept = (mean([usage.waste for usage in engine.usage]) for engine in (naive, paged))
     L.check(
@@ -163,7 +157,7 @@ def run(L: Teacher) -> Script:
     L.show(paged)
     yield L.predict(
         f"""And if ada is the only user? She asks one engine that reserves memory and one with
-        paging. How many steps does paging save her?
+        paging. How many steps does paging save her? [step]
         - {naive.fold.step - paged.fold.step}: That was saved by running more requests together, and
           she is alone.
         - 1: She gets one token per step either way.
@@ -172,7 +166,6 @@ def run(L: Teacher) -> Script:
           under load.""",
         before=lambda: [_alone(engine) for engine in (single, plain)],
         answer=lambda: single.fold.step - plain.fold.step,
-        unit="step",
     )
     yield L.say(
         """The same answers from the same memory, in fewer steps. The paper that introduced paging

@@ -24,14 +24,13 @@ def run(L: Teacher) -> Script:
         system's **page table** does the same for memory pages.""")
     yield L.predict(
         f"""`ada` arrives with a prompt of {PROMPT} tokens. How many blocks does the first step give
-        her?
+        her? [block]
         - 1: One block holds only {SIZE} tokens.
         - {PROMPT}: A block is not a token: it holds {SIZE}.
         - 3: Nothing is reserved for her answer: a block is allocated when a token needs one.
         = Memory is allocated in whole blocks, and only for tokens that exist.""",
         before=engine.step,
         answer=lambda: len(engine.table("ada")),
-        unit="block",
     )
     L.check(f"ada holds {len(engine.table('ada'))} blocks", len(engine.table("ada")) == 2)
     L.choose(engine.table("ada")[1])
@@ -71,7 +70,7 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"""ada gets one token per step; its keys and values are stored in the next step. This step
         filled the first slot of her third block. In how many more steps does she need a fourth
-        block?
+        block? [step]
         - {SIZE - 1}: Those {SIZE - 1} steps fill the remaining slots. The step after them finds the
           block full.
         - 1: Her third block still has room.
@@ -80,7 +79,6 @@ def run(L: Teacher) -> Script:
         = A sequence takes a new block only when a token has no slot left.""",
         before=lambda: engine.run_until(lambda: len(engine.table("ada")) == 4),
         answer=lambda: engine.fold.step - start,
-        unit="step",
     )
     table = list(engine.table("ada"))
     position = 3 * SIZE
@@ -113,13 +111,12 @@ def run(L: Teacher) -> Script:
     engine.add("cleo", 10, max_tokens=4)
     yield L.predict(
         f"""The queue begins with {", ".join(map(str, queue[:4]))}. `cleo` has a prompt of 10
-        tokens. How many blocks are left in the queue after her first step?
+        tokens. How many blocks are left in the queue after her first step? [block]
         - {len(queue) - 10}: Ten tokens do not need ten blocks.
         - {len(queue) - 2}: Two blocks hold 8 tokens; the other two tokens need a third block.
         - {len(queue)}: A waiting request holds no blocks, but cleo has run.""",
         before=engine.step,
         answer=lambda: engine.num_free,
-        unit="block",
         because=lambda: f"She took {engine.table('cleo')}, from the front.",
     )
     L.check("cleo got the blocks at the front of the queue", engine.table("cleo") == queue[:3])

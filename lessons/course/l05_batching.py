@@ -49,7 +49,7 @@ def _one_after_another(L: Teacher, alone: LessonEngine) -> Script:
         they wait. How long will they wait, and for what?""")
     yield L.predict(
         f"""Each step writes one token for the request that is being served. After how many steps do
-        all {len(WISHES)} users have their answers?
+        all {len(WISHES)} users have their answers? [step]
         - {LONG}: That is ada alone. The others are not served while she is.
         - {TOKENS + len(WISHES)}: The step that processes a prompt also writes the first token.
         - else: One token per step, one user at a time: add up what they want.
@@ -59,7 +59,6 @@ def _one_after_another(L: Teacher, alone: LessonEngine) -> Script:
         before=alone.run,
         answer=lambda: alone.fold.step,
         focus="timelines",
-        unit="step",
     )
     L.check(
         "the last answer had to wait for all the others",
@@ -95,7 +94,7 @@ def _static_batches(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Sc
     )
     yield L.predict(
         f"""bob ended after {SHORT} steps, and ada went on to step {LONG}. For how many steps was
-        bob's slot empty while cleo waited?
+        bob's slot empty while cleo waited? [step]
         - 0: After bob's last token, his slot does nothing until ada is done.
         - {SHORT}: {SHORT} is how long bob used the slot; the question is how long it was empty.
         - {LONG}: bob used the slot in the first {SHORT} steps.
@@ -103,7 +102,6 @@ def _static_batches(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Sc
           wait for the longest one.""",
         answer=lambda: idle_slots_while_waiting(static),
         focus="timelines",
-        unit="step",
     )
     static.run()
     L.check(

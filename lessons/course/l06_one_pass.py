@@ -52,7 +52,7 @@ def _padded_or_flat(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""The old way is **padding**: one line for each sequence, all as long as the longest, with
         the empty places filled by tokens that mean nothing. How many of the places of this step
-        would be padding?
+        would be padding? [place]
         - {len(lengths) * longest}: These are all places; {total} of them hold real tokens.
         - {total}: These are the real tokens.
         - {longest}: That is the length of one line.
@@ -60,7 +60,6 @@ def _padded_or_flat(L: Teacher, engine: LessonEngine) -> Script:
         = The device multiplies each of them with all weights, and the results are thrown away.""",
         before=engine.step,
         answer=lambda: _padded(_lengths(engine)) - sum(_lengths(engine)),
-        unit="place",
     )
     L.check(
         f"the engine ran {total} tokens for three sequences in this step",
@@ -133,31 +132,29 @@ def _attention_stays_apart(L: Teacher, engine: LessonEngine) -> Script:
         one by one: the rows of each sequence, and the keys and values of its own blocks.""")
     yield L.predict(
         f"""Row {watched.row} is cleo's, at position {watched.position}. How many tokens does it
-        attend to, itself included?
+        attend to, itself included? [token]
         - {watched.row + 1}: That counts rows of ada and bob. They are other users' texts.
         - {PROMPTS["cleo"]}: The later tokens of her prompt are in this pass, but still hidden.
         - {watched.position}: It also attends to itself.
         - else: Only the tokens of its own text, up to itself.
         = The list is shared, and the attention is not: no user's text reaches another's.""",
         answer=lambda: watched.position + 1,
-        unit="token",
     )
     step = engine.fold.step
     yield L.predict(
         f"""{_num_rows(engine)} rows went through the model, and each could predict a next token.
-        How many tokens did the engine sample in this step?
+        How many tokens did the engine sample in this step? [token]
         - {_num_rows(engine)}: Inside a prompt the next token is known already.
         - 1: Each sequence gets its own next token.
         - else: One for each sequence whose last known token was in the step.
         = Only the last row of each sequence predicts something new. The fourth list,
           `sampling_rows`, names these rows, so that scores are computed for no others.""",
         answer=lambda: [one.step for one in engine.events_of(ev.TokenSampled)].count(step),
-        unit="token",
     )
     contexts = [engine.num_tokens(name) for name in WISHES]
     yield L.predict(
         f"""In the next step all three write. Their texts have {", ".join(map(str, contexts[:-1]))}
-        and {contexts[-1]} tokens. How many rows does that step have?
+        and {contexts[-1]} tokens. How many rows does that step have? [row]
         - {sum(contexts)}: The older tokens are in the KV cache. They are not computed again.
         - {len(contexts) * max(contexts)}: That would be padded, and computed without a cache.
         - 1: Each sequence has a token of its own.
@@ -165,7 +162,6 @@ def _attention_stays_apart(L: Teacher, engine: LessonEngine) -> Script:
           attention, which reads as many keys as each sequence has.""",
         before=engine.step,
         answer=lambda: _num_rows(engine),
-        unit="row",
     )
 
 
@@ -187,7 +183,7 @@ def _what_padding_would_cost(L: Teacher, engine: LessonEngine) -> Script:
     keys, padded_keys = sum(map(sum, contexts)), sum(map(_padded, contexts))
     yield L.predict(
         f"""Over the whole run, the engine computed {real} rows. With padding to the longest
-        sequence of each step, how many rows would it have been?
+        sequence of each step, how many rows would it have been? [row]
         - {real}: Then no step would mix lengths. One of them did.
         - {len(WISHES) * real}: Padding costs that much only if one sequence is very long.
         - else: Only one step mixed different lengths: add its padding to the rows.
@@ -195,7 +191,6 @@ def _what_padding_would_cost(L: Teacher, engine: LessonEngine) -> Script:
           makes every other one as long.""",
         answer=lambda: padded,
         focus="step_history",
-        unit="row",
         tolerance=0.1,
     )
     L.check(f"padding would have added {padded / real - 1:.0%} to the rows", padded > real)

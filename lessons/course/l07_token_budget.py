@@ -37,7 +37,7 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
     engine.add("diary", engine.tokens(DIARY, LONG_PROMPT), max_tokens=4)
     yield L.predict(
         f"""Now `diary` arrives with a prompt of {LONG_PROMPT} tokens. How many of them go into the
-        next step?
+        next step? [token]
         - {LONG_PROMPT}: That is more than the budget of {BUDGET}, so the prompt is cut.
         - {BUDGET}: ada and bob were scheduled first, with one token each.
         - 0: The prompt does not have to fit whole: a part of it can run.
@@ -47,7 +47,6 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
           **chunked prefill**.""",
         before=engine.step,
         answer=lambda: engine.scheduled("diary"),
-        unit="token",
     )
     left = BUDGET - 2
     L.check(
@@ -93,13 +92,13 @@ def _budget_and_context(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""In the last step that ada, bob and diary shared, they had {context} tokens together. All
         but the newest of each were in the cache. How many tokens of the budget did this step use?
+        [token]
         - {context}: The budget limits the tokens **computed** in a step, and not those that it
           looks back at. The context needs blocks, not budget.
         - {BUDGET}: Nothing else was there to compute.
         - else: Each of the three computes its newest token only.
         = One for each. `max_num_batched_tokens` does not limit how long contexts are.""",
         answer=lambda: sum(event.num_tokens for event in shared),
-        unit="token",
     )
 
 
@@ -111,7 +110,7 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
     whole.add("diary", whole.tokens(DIARY, LONG_PROMPT), max_tokens=4)
     yield L.predict(
         f"""The same three requests, a budget of {ROOM}, and prompts are not cut. ada's next token
-        comes when the next step ends. How many tokens does that step process?
+        comes when the next step ends. How many tokens does that step process? [token]
         - 1: That is ada's own share, but the step ends for all of them together.
         - {LONG_PROMPT}: ada and bob get one token each as well.
         - {ROOM}: That is the most that it could process.
@@ -121,7 +120,6 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
         before=whole.step,
         answer=lambda: work_per_step(whole)[-1],
         focus="budget",
-        unit="token",
     )
     chunked_first, whole_first = (token_steps(one, "diary")[0] - start for one in (engine, whole))
     L.check("diary has its first token after one step", whole_first == 1)
@@ -137,7 +135,7 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""Prompts are still not cut. Two requests run; `gil` and `hana` arrive together with
         {LONG_PROMPT} tokens each. How many of the budget's {ROOM} tokens stay **unused** in the
-        next step?
+        next step? [token]
         - 0: That would need a piece of hana's prompt, but here prompts are not cut.
         - {ROOM - LONG_PROMPT}: eve and finn got one token each.
         = hana's prompt does not fit into the rest of the budget, so she waits and that rest is
@@ -145,7 +143,6 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
         before=whole.step,
         answer=lambda: ROOM - work_per_step(whole)[-1],
         focus="budget",
-        unit="token",
     )
     last = whole.events_of(ev.RequestDeferred)[-1]
     L.check(
@@ -191,14 +188,13 @@ def _one_rule(L: Teacher, engine: LessonEngine) -> Script:
         up with the first**, as far as the budget allows.""")
     yield L.predict(
         f"""By that rule, how many tokens would a sequence get that has 40 tokens, 39 of them
-        computed?
+        computed? [token]
         - 40: 39 of them are in the cache.
         - 39: Those are done.
         - {BUDGET}: It is only one token behind.
         = One token behind: that is all a decode is. A new prompt is many tokens behind, and a
           prompt that the budget cuts is a chunk. One rule covers all three.""",
         answer=lambda: max(one.num_tokens for one in scheduled if one.kind == "decode"),
-        unit="token",
     )
     yield L.say("""In the code: `Scheduler._schedule_running` and `Scheduler._schedule_waiting` in
         `minivllm/core/scheduler.py`; look for `min(sequence.num_tokens - start, budget)`. vLLM

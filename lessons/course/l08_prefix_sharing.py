@@ -45,7 +45,7 @@ def _shared_blocks(L: Teacher, engine: LessonEngine) -> Script:
     engine.add("bob", _prompt(engine, " A slot is"), max_tokens=6)
     yield L.predict(
         f"""While ada is being answered, `bob` sends the same {SHARED} tokens of rules and {OWN} of
-        his own. How many of his {SHARED + OWN} prompt tokens go through the model?
+        his own. How many of his {SHARED + OWN} prompt tokens go through the model? [token]
         - {SHARED + OWN}: The rules are in the cache: ada's blocks hold exactly these keys and
           values.
         - 0: His own tokens have not been sent before.
@@ -55,7 +55,6 @@ def _shared_blocks(L: Teacher, engine: LessonEngine) -> Script:
         before=engine.step,
         answer=lambda: engine.scheduled("bob"),
         focus="slots",
-        unit="token",
     )
     shared = engine.table("ada")[:SHARED_BLOCKS]
     L.check(f"both block tables begin with {shared}", engine.table("bob")[:SHARED_BLOCKS] == shared)
@@ -65,14 +64,13 @@ def _shared_blocks(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"""ada's table has {len(engine.table("ada"))} entries, and bob's has
-        {len(engine.table("bob"))}. How many blocks of memory do the two hold together?
+        {len(engine.table("bob"))}. How many blocks of memory do the two hold together? [block]
         - {len(engine.table("ada")) + len(engine.table("bob"))}: Both tables list the shared blocks,
           but these exist only once.
         - {SHARED_BLOCKS}: Those are the shared ones. Each request also has a block of its own.
         = Each block counts its owners in `ref_cnt`. It is free when the last owner has released
           it.""",
         answer=lambda: engine.num_used,
-        unit="block",
     )
 
 
@@ -87,7 +85,7 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
     engine.add("cleo", [another, *prompt[1:]], max_tokens=2)
     yield L.predict(
         f"""`cleo` sends ada's prompt, but with another first token. The other 14 tokens are the
-        same, in the same places. How many blocks does she find?
+        same, in the same places. How many blocks does she find? [block]
         - {SHARED_BLOCKS - 1}: They hold the same tokens, but not the same keys and values.
         - {SHARED_BLOCKS}: Her first block already differs.
         - 1: None of her blocks has the same tokens before it.
@@ -95,12 +93,11 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
           the hashes form a chain.""",
         before=engine.step,
         answer=lambda: _found(engine, "cleo"),
-        unit="block",
     )
     engine.add("dan", [*prompt[:5], another, *prompt[6:]], max_tokens=2)
     yield L.predict(
         f"""`dan` changes token number 5, counted from 0. Blocks hold {SIZE} tokens. How many blocks
-        does he find?
+        does he find? [block]
         - 0: Tokens 0 to {SIZE - 1} are the same: block 0.
         - {SHARED_BLOCKS - 1}: Block 1 holds token 5, so its hash differs. Block 2 has another block
           before it, so its hash differs too.
@@ -109,7 +106,6 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
           **end** of a prompt.""",
         before=engine.step,
         answer=lambda: _found(engine, "dan"),
-        unit="block",
     )
     missed = [event for event in engine.events_of(ev.BlockMissed) if event.seq_id == "dan.0"][-1]
     L.check(
@@ -134,26 +130,24 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
     engine.run()
     yield L.predict(
         f"""All requests have ended and released their blocks. How many of the {engine.num_blocks}
-        blocks are free?
+        blocks are free? [block]
         - {engine.num_blocks - SHARED_BLOCKS}: A cached block needs no owner: these blocks are free
           as well.
         - 0: A block without an owner is free.
         - else: A request that ends releases all its blocks.
         = All of them could be allocated at once. Now watch.""",
         answer=lambda: engine.num_free,
-        unit="block",
     )
     engine.add("eve", _prompt(engine, " A token is"), max_tokens=2)
     yield L.predict(
         f"""`eve` sends the same rules. No request holds these blocks any more. How many of them
-        does she find?
+        does she find? [block]
         - 0: The blocks were freed, but not overwritten: contents and hashes are still there.
         - else: The rules fill {SHARED_BLOCKS} whole blocks.
         = **Free is not evicted**: a block loses its hash only when it is allocated again. So the
           prefix cache costs no extra memory: it is the old contents of free blocks.""",
         before=engine.step,
         answer=lambda: _found(engine, "eve"),
-        unit="block",
     )
     hits = [event for event in engine.events_of(ev.BlockHit) if event.seq_id == "eve.0"]
     L.check(
@@ -164,7 +158,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
     engine.add("finn", engine.tokens(RULES, SHARED), max_tokens=2)
     yield L.predict(
         f"""`finn` sends only the rules: {SHARED} tokens, {SHARED_BLOCKS} full blocks, all in the
-        cache. How many tokens go through the model in his first step?
+        cache. How many tokens go through the model in his first step? [token]
         - 0: Keys and values are not enough: the prediction comes from the last token's own pass.
         - {SIZE}: vLLM computes that whole block again; here one token is enough.
         - {SHARED}: Their keys and values are already in the cache.
@@ -173,7 +167,6 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         before=engine.step,
         answer=lambda: engine.scheduled("finn"),
         focus="slots",
-        unit="token",
     )
     engine.run()
     yield from _no_answers_in_the_cache(L, engine)
@@ -192,7 +185,7 @@ def _no_answers_in_the_cache(L: Teacher, engine: LessonEngine) -> Script:
     engine.add("gil", engine.tokens(RULES, SHARED), max_tokens=2)
     yield L.predict(
         """`gil` sends exactly finn's request, and finn's answer of 2 tokens was written a moment
-        ago. How many tokens of gil's answer come out of the cache?
+        ago. How many tokens of gil's answer come out of the cache? [token]
         - 2: The cache keeps keys and values of tokens. It keeps no answers.
         - 1: Each token of an answer is sampled anew.
         - else: Each token of an answer is sampled anew.
@@ -200,7 +193,6 @@ def _no_answers_in_the_cache(L: Teacher, engine: LessonEngine) -> Script:
         before=engine.run,
         answer=lambda: 2 - len(engine.output_tokens("gil")),
         focus="finished",
-        unit="token",
     )
 
 
@@ -214,7 +206,7 @@ def _an_agent(L: Teacher) -> Script:
         f"""An agent calls the model, runs a tool, and calls again with all so far, the model's
         answer and the tool's result: {CALLS} calls, each {GROWTH} tokens longer. Their prompts have
         {GROWTH}, {2 * GROWTH}, ... {CALLS * GROWTH} tokens, {total} in all. How many of the {total}
-        go through the model?
+        go through the model? [token]
         - {total}: That is without a prefix cache. Each prompt begins with the one before it.
         - {GROWTH}: That is one call. Each of the calls brings as many new tokens.
         - 0: Each call brings an answer and a tool's result that no prompt had before.
@@ -222,7 +214,6 @@ def _an_agent(L: Teacher) -> Script:
         before=lambda: _call_again_and_again(agent),
         answer=lambda: _prompt_tokens_computed(agent),
         focus="finished",
-        unit="token",
     )
     yield L.say("""This is money. A machine that costs 2 dollars an hour and computes 1,000 tokens a
         second makes 3.6 million tokens in that hour: **0.56 dollars for a million tokens**. A token
@@ -240,6 +231,7 @@ def _evicted_in_order(L: Teacher) -> Script:
     yield L.predict(
         f"""`bob` sends {16 // SIZE} blocks of other text. Only 3 blocks are uncached, so one of
         ada's is evicted for him. Then `cleo` sends the rules again. How many blocks does she find?
+        [block]
         - 0: Without the first block of the chain, nothing would be found. So the last block is
           evicted first.
         - {SHARED_BLOCKS}: One of them was evicted.
@@ -249,7 +241,6 @@ def _evicted_in_order(L: Teacher) -> Script:
         before=lambda: _bob_then_cleo(small),
         answer=lambda: _found(small, "cleo"),
         focus="prefix_tree",
-        unit="block",
     )
     L.check(
         "one block of ada's was evicted for bob",

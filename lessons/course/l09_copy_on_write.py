@@ -36,7 +36,7 @@ def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
         sampled at random (`n={SAMPLES}`, a temperature above 0). The three texts begin alike and
         then diverge. How much work and memory can they share?""")
     yield L.predict(
-        f"""The first step processes the prompt. How many tokens go through the model in it?
+        f"""The first step processes the prompt. How many tokens go through the model in it? [token]
         - {SAMPLES * PROMPT}: The prompt is the same for all three: its keys and values are computed
           once.
         - 1: That would be a decode. The whole prompt is new.
@@ -46,7 +46,6 @@ def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
         before=engine.step,
         answer=lambda: engine.scheduled("ada"),
         focus="budget",
-        unit="token",
     )
     tables = [engine.table(name) for name in _names()]
     L.check(
@@ -56,7 +55,7 @@ def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
     L.choose(tables[0][1])
     yield L.predict(
         f"""Now there are {SAMPLES} sequences, each with a block table of {len(tables[0])} entries.
-        How many blocks of memory do they hold together?
+        How many blocks of memory do they hold together? [block]
         - {SAMPLES * len(tables[0])}: A fork copies the block table, a list of numbers, but no
           block.
         - {1 + SAMPLES}: Not yet: even the half-full block is shared until one of them writes into
@@ -64,7 +63,6 @@ def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
         - 1: The prompt needs two.
         = All tables are {tables[0]}; each of these blocks has {SAMPLES} owners.""",
         answer=lambda: engine.num_used,
-        unit="block",
     )
     L.check(
         "the half-full block is shared too", engine.fold.blocks[tables[0][1]].ref_cnt == SAMPLES
@@ -79,7 +77,7 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
         same slot of it**, each a different key and value. What would you do?""")
     yield L.predict(
         f"""Before a sequence writes into a block that another sequence owns too, it gets its own
-        copy. How many blocks does the next step copy?
+        copy. How many blocks does the next step copy? [block]
         - {SAMPLES}: When the others have moved to their copies, the last one is the only owner: it
           writes in place.
         - 0: Then each would overwrite what the others wrote.
@@ -90,7 +88,6 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
         before=engine.step,
         answer=lambda: len(engine.events_of(ev.BlockCopied)),
         focus="eventlog",
-        unit="block",
     )
     tables = [engine.table(name) for name in _names()]
     L.check(
@@ -113,7 +110,7 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"""They go on until each answer has {WISH} tokens, into a third and a fourth block. How
-        many **more** blocks are copied on the way?
+        many **more** blocks are copied on the way? [block]
         - {SAMPLES - 1}: A new block has only one owner from the start.
         - {SAMPLES}: A new block needs no copy.
         - else: Ask for each block that is written: does another sequence hold it?
@@ -121,7 +118,6 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
         before=lambda: engine.run_until(lambda: not engine.is_running("ada")),
         answer=lambda: len(engine.events_of(ev.BlockCopied)) - (SAMPLES - 1),
         focus="timelines",
-        unit="block",
     )
 
 
@@ -130,7 +126,7 @@ def _what_is_copied(L: Teacher) -> Script:
     _sample(even, "bob", 2 * SIZE, SAMPLES)
     yield L.predict(
         f"""`bob` wants {SAMPLES} answers as well, but his prompt has {2 * SIZE} tokens. How many
-        blocks are copied for him, from beginning to end?
+        blocks are copied for him, from beginning to end? [block]
         - {SAMPLES - 1}: That was a prompt with a half-full block. {2 * SIZE} tokens fill exactly
           two blocks of {SIZE}.
         - {SAMPLES}: No sequence writes into a full block.
@@ -138,7 +134,6 @@ def _what_is_copied(L: Teacher) -> Script:
         before=even.run,
         answer=lambda: len(even.events_of(ev.BlockCopied)),
         focus="blockmap",
-        unit="block",
     )
     big = _engine(L, "a long prompt")
     _sample(big, "cleo", LONG, LONG_SAMPLES)
@@ -146,13 +141,12 @@ def _what_is_copied(L: Teacher) -> Script:
     yield L.predict(
         f"""`cleo` sends {LONG} tokens ({alone} blocks, the last one half full) and wants
         {LONG_SAMPLES} answers. Without sharing, that takes {LONG_SAMPLES * alone} blocks. How many
-        are in use after two steps?
+        are in use after two steps? [block]
         - {alone}: They have written by now, so they no longer share the last block.
         - {alone + LONG_SAMPLES}: One of the four keeps the old last block.
         - {LONG_SAMPLES * alone}: That is without sharing.""",
         before=lambda: big.step(2),
         answer=lambda: big.num_used,
-        unit="block",
         because=lambda: (
             f"{alone - 1} full blocks are shared, and each answer has one of its own. Longer"
             " prompts and more answers save more."
@@ -172,7 +166,7 @@ def _beams(L: Teacher) -> Script:
         time.""")
     yield L.predict(
         f"""`dan`'s {SAMPLES} beams are running. After a fork, how many tokens of the common text
-        must be computed again for the new beam?
+        must be computed again for the new beam? [token]
         - {PROMPT}: The new beam's table points to the blocks that hold the prompt.
         - else: The new beam's table points to blocks that hold all of it.
         = A fork changes only tables. The half-full block is copied at the first write, and not
@@ -180,7 +174,6 @@ def _beams(L: Teacher) -> Script:
         before=beams.run,
         answer=lambda: _computed_twice(beams, "dan"),
         focus="timelines",
-        unit="token",
     )
     facts = beams.facts.requests["dan"]
     forks, copies = facts.num_sequences - 1, facts.num_copies
@@ -202,7 +195,7 @@ def _as_in_vllm(L: Teacher) -> Script:
         f"""vLLM today does it differently: {SAMPLES} answers are {SAMPLES} requests that share
         **full** blocks through the prefix cache, already in the step that fills a block. Three such
         requests arrive together, each with a prompt of {PROMPT} tokens; blocks have {SIZE}. How
-        many tokens go through the model in the first step?
+        many tokens go through the model in the first step? [token]
         - {SAMPLES * PROMPT}: The second request finds the full block that the first one fills in
           this very step.
         - {PROMPT}: Only full blocks are shared; each request computes the other {PROMPT - SIZE}
@@ -211,7 +204,6 @@ def _as_in_vllm(L: Teacher) -> Script:
         before=three.step,
         answer=lambda: sum(three.scheduled(f"eve{index}") for index in range(SAMPLES)),
         focus="budget",
-        unit="token",
     )
     L.check("no block was copied there", not three.events_of(ev.BlockCopied))
     yield L.say("""In the code: `Scheduler.fork` in `minivllm/core/scheduler.py`,

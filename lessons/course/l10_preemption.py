@@ -79,13 +79,12 @@ def _the_way_back(L: Teacher, engine: LessonEngine, victim: str) -> Script:
     written = len(engine.output_tokens(victim))
     yield L.predict(
         f"""{victim} had {PROMPT} prompt tokens and {written} tokens of her answer, which have
-        already been sent to her. How many tokens does she have now?
+        already been sent to her. How many tokens does she have now? [token]
         - 0: She lost keys and values, which can be computed again. The tokens themselves are kept.
         - {PROMPT}: Part of her answer has already been sent. It cannot be taken back.
         = The text stays. `num_computed_tokens` is 0 again, and the rule of lesson 7 does the rest:
           catch up.""",
         answer=lambda: engine.num_tokens(victim),
-        unit="token",
     )
     L.focus("waiting")
     yield L.say(f"""{victim} is at the head of the waiting queue, with all her tokens. She is
@@ -93,7 +92,7 @@ def _the_way_back(L: Teacher, engine: LessonEngine, victim: str) -> Script:
         preempted again.""")
     yield L.predict(
         f"""That will be when the others are done. By then they have used her old blocks. How many
-        of her tokens go through the model in the step that readmits her?
+        of her tokens go through the model in the step that readmits her? [token]
         - 1: Her cache is gone: none of her blocks kept its hash.
         - {PROMPT}: Her answer so far must be computed as well.
         - {written}: Her prompt must be computed as well.
@@ -102,7 +101,6 @@ def _the_way_back(L: Teacher, engine: LessonEngine, victim: str) -> Script:
         before=lambda: engine.run_until(lambda: engine.is_running(victim)),
         answer=lambda: engine.scheduled(victim),
         focus="budget",
-        unit="token",
     )
     L.check(
         f"{engine.facts.recomputed_tokens} tokens were computed a second time",
@@ -133,13 +131,12 @@ def _time_and_not_text(
     yield L.predict(
         f"""How was it to read along? Between the {WISH} tokens of each user there are {WISH - 1}
         gaps, mostly of one step. The mean of all {len(all_gaps)} gaps is {mean:.2f} steps. How long
-        is the longest?
+        is the longest? [step]
         - 1: {victim} got no token while the others used her blocks.
         - else: {victim} waited until the others had ended.
         = One user in three saw the text freeze, and the mean hardly changed. This is **tail
           latency**.""",
         answer=lambda: max(all_gaps),
-        unit="step",
     )
     L.check(
         f"only {sum(gap > 1 for gap in all_gaps)} of {len(all_gaps)} gaps was longer than a step",

@@ -72,14 +72,13 @@ def _greedy(L: Teacher, engine: LessonEngine) -> Script:
         {second.probability:.1%}. How does one token come out of that?""")
     yield L.predict(
         f"""Most lessons use **greedy** sampling, `temperature=0`. {ASKED} users send this text, and
-        each gets one token. How many of them get `{other}`?
+        each gets one token. How many of them get `{other}`? [user]
         - {round(ASKED * second.probability)}: That would be a draw, and greedy draws nothing.
         - {ASKED // 2}: The two are nearly equal, but greedy sampling always takes the first.
         = Greedy takes the largest logit, however small its lead: `{one}`, every time.""",
         before=lambda: (L.show(queue), _many(queue, ASKED)),
         answer=lambda: count(queue, second.token_id),
         focus="finished",
-        unit="user",
     )
     L.check(f"all {ASKED} users got `{one}`", count(queue, best.token_id) == ASKED)
 
@@ -98,7 +97,7 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
         power.""")
     yield L.predict(
         f"""Temperature {TEMPERATURES[-1]:g} halves each logit. How many times as likely is
-        `{names[0]}` as `{names[1]}` then?
+        `{names[0]}` as `{names[1]}` then? [time]
         - {round(times / 2, 1)}: The **logits** are halved, not the probabilities.
         - {round(2 * times, 1)}: A high temperature makes probabilities more equal, not less.
         - {round(times, 1)}: The difference of the two logits is halved, too.
@@ -107,7 +106,6 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
           panel, even `{word(engine, hot.token_id)}` has won, with
           {hot.chosen.final_probability:.1%}.""",
         answer=lambda: ratio(hot, first.token_id, third.token_id),
-        unit="time",
         tolerance=0.1,
     )
     yield L.say(
@@ -148,20 +146,19 @@ def _cuts(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"""`top_k={FEW}` keeps the {FEW} most likely tokens: {shown}. What is the probability of
-        `{name}` in the draw?
+        `{name}` in the draw? [%]
         - {round(100 * best.probability, 1)}: What is left must add up to 100 %.
         - 50: A cut keeps the proportions of what is left, and these two are not equal.
         - else: Divide its probability by the sum of both.
         = A cut token gets 0, and the others grow by the same factor.""",
         before=lambda: _draw(L, engine, "topk", top_k=FEW),
         answer=lambda: round(100 * explained(engine, "topk").candidates[0].final_probability, 1),
-        unit="%",
         tolerance=0.01,
     )
     yield L.predict(
         f"""`top_p={TOP_P}` keeps the smallest set of best tokens with at least {TOP_P:.0%}
         together. {shown}, `{word(engine, third.token_id)}` {third.probability:.1%}, the next even
-        less. How many tokens stay?
+        less. How many tokens stay? [token]
         - 2: They do not reach the line. The token that crosses it stays, too.
         - 1: It has only {best.probability:.1%}.
         - 4: Three already have more than {TOP_P:.0%}.
@@ -169,7 +166,6 @@ def _cuts(L: Teacher, engine: LessonEngine) -> Script:
         = Top-p is also called nucleus sampling.""",
         before=lambda: _draw(L, engine, "topp", top_p=TOP_P),
         answer=lambda: explained(engine, "topp").num_left,
-        unit="token",
     )
 
 
@@ -179,14 +175,13 @@ def _a_cut_that_adapts(L: Teacher, engine: LessonEngine) -> Script:
     limit = MIN_P * first
     yield L.predict(
         f"""`min_p={MIN_P}` keeps tokens at least {MIN_P} times as likely as **the best one**. The
-        shares at temperature 1 are {shares(plain, limit)}. How many stay?
+        shares at temperature 1 are {shares(plain, limit)}. How many stay? [token]
         - {sum(one.probability >= MIN_P for one in plain.candidates)}: The limit is not {MIN_P:.0%},
           but a tenth of the best token's {first:.1%}.
         - else: The limit is {MIN_P} times {first:.1%}, so {limit:.1%}.
         = The limit is {limit:.1%} here. It moves with the best token.""",
         before=lambda: _draw(L, engine, "minp", min_p=MIN_P),
         answer=lambda: explained(engine, "minp").num_left,
-        unit="token",
     )
     options = {"top_k": TOP_K, "top_p": TOP_P, "min_p": MIN_P}
     for name, value in options.items():
@@ -276,14 +271,13 @@ def _the_same_in_any_batch(L: Teacher) -> Script:
     yield L.predict(
         f"""`bob` got {WISH} tokens alone, at temperature 1 with a seed. Now he sends the same in a
         full batch, later, and his batch-mates draw random numbers in every step, too. How many of
-        his tokens differ?
+        his tokens differ? [token]
         - {WISH}: That would be so if all took their numbers from one generator, in turn.
         - else: Ask what his random numbers depend on.
         = A random number is a **hash** of four things: seed, sequence, position, token id. None of
           them knows the batch.""",
         before=crowded.run,
         answer=lambda: num_different(alone, crowded, "bob"),
-        unit="token",
     )
     L.check(
         "finn, with another seed, got another text",
@@ -295,14 +289,13 @@ def _the_same_in_any_batch(L: Teacher) -> Script:
     L.show(tight, focus="timelines")
     yield L.predict(
         f"""Next, memory is short. bob is preempted in the middle of his answer, and recomputed. He
-        has already used some random numbers. How many differ from the answer he got alone?
+        has already used some random numbers. How many differ from the answer he got alone? [token]
         - {WISH}: His first tokens were already sent, and a preemption takes no token back.
         - 1: The hash takes the **position** in the text, not the number of draws so far.
         - else: The hash takes the **position** in the text, not the number of draws so far.
         = His next position is the same as before, so he draws what he would have drawn.""",
         before=tight.run,
         answer=lambda: num_different(alone, tight, "bob"),
-        unit="token",
     )
     preempted = {event.seq_id for event in tight.events_of(ev.RequestPreempted)}
     L.check("bob was really preempted", preempted == {"bob.0"})
@@ -316,6 +309,7 @@ def _samples(L: Teacher) -> Script:
     yield L.predict(
         f"""`cleo` and `dan` send the same prompt with the same seed. Each asks for {SAMPLES}
         answers (`n={SAMPLES}`). How many different texts are there among these {2 * SAMPLES}?
+        [text]
         - 1: The index of the sequence, 0 to 2, is part of the hash, so each draws its own.
         - {2 * SAMPLES}: The hash has no name of a user: the same seed and index draw the same.
         - else: Which of the four things in the hash differ, and between whom?
@@ -323,7 +317,6 @@ def _samples(L: Teacher) -> Script:
         before=engine.run,
         answer=lambda: len({tuple(engine.output_tokens(one)) for one in sequences}),
         focus="finished",
-        unit="text",
     )
     L.choose("cleo")
     L.focus("choice")

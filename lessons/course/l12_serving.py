@@ -92,14 +92,13 @@ def _a_queue(L: Teacher) -> Script:
     yield L.predict(
         f"""Now a busy server: {SLOTS} slots, every user wants {WISH} tokens, and a new user arrives
         every {BURST_EVERY} steps, {CUSTOMERS} users in all. The first has a TTFT of 1 step. What is
-        the TTFT of the last?
+        the TTFT of the last? [step]
         - 1: Only if a slot were free. There are {SLOTS}, and each user keeps one for {WISH} steps.
         - {WISH}: The queue keeps growing, so the wait is longer than one answer.
         - else: Users arrive every {BURST_EVERY} steps, but a slot becomes free every
           {WISH // SLOTS}. The queue grows.""",
         before=lambda: _customers(load, BURST_EVERY),
         answer=lambda: steps_to_first_token(load, f"p{CUSTOMERS - 1}"),
-        unit="step",
         tolerance=0.1,
         because=lambda: (
             "The TTFTs in order of arrival: "
@@ -109,13 +108,12 @@ def _a_queue(L: Teacher) -> Script:
     )
     yield L.predict(
         f"""And after the text has begun? What is the longest gap between two tokens of the **last**
-        user?
+        user? [step]
         - {SLOTS}: Two requests in one batch get a token each in every step.
         - else: A running request gets a token in every step, however long the queue is.
         = Overload shows in TTFT, preemption in ITL. Monitor both: either one alone hides half the
           problems.""",
         answer=lambda: max(gaps(load, f"p{CUSTOMERS - 1}")),
-        unit="step",
     )
     L.check(
         "no running request ever missed a step",
@@ -125,7 +123,7 @@ def _a_queue(L: Teacher) -> Script:
     L.show(load)
     yield L.predict(
         f"""{SLOTS} slots, {WISH} steps for each user, and a new user every N steps. What is the
-        smallest N for which the queue does **not** grow?
+        smallest N for which the queue does **not** grow? [step]
         - {WISH}: That is for one slot. Here there are {SLOTS}.
         - {BURST_EVERY}: We have just seen that queue grow.
         - {WISH * SLOTS}: More slots serve more users, not fewer.
@@ -135,7 +133,6 @@ def _a_queue(L: Teacher) -> Script:
         before=lambda: [_customers(one, every) for every, one in engines.items()],
         answer=lambda: _sustainable(engines),
         focus="waiting",
-        unit="step",
     )
     calm = engines[WISH // SLOTS]
     L.check(
@@ -159,7 +156,7 @@ def _a_user_who_leaves(L: Teacher) -> Script:
         closed.""")
     yield L.predict(
         f"""It calls `abort_request`. How many blocks are in use right after that, before any
-        further step?
+        further step? [block]
         - {held}: ada's blocks are released at once: her request needs no keys and values any more.
         - 0: bob still has his.
         = The blocks are free at once, not when her answer would have ended. A server that misses
@@ -167,7 +164,6 @@ def _a_user_who_leaves(L: Teacher) -> Script:
         before=lambda: gone.engine.abort_request("ada"),
         answer=lambda: gone.num_used,
         focus="blockmap",
-        unit="block",
     )
     gone.step()
     L.check("cleo has ada's slot in the very next step", gone.is_running("cleo"))
@@ -182,14 +178,13 @@ def _a_user_who_leaves(L: Teacher) -> Script:
     yield L.predict(
         f"""`vllm:prompt_tokens_total` counts prompt tokens, `vllm:generation_tokens_total` counts
         sampled ones. There were three prompts of 7 tokens. ada left after 3 tokens; bob and cleo
-        got 8 each. What is the second counter?
+        got 8 each. What is the second counter? [token]
         - {3 * WISH}: ada left early.
         - {2 * WISH}: ada's tokens were work as well.
         - {3 * 7}: That is the first counter.
         - else: Add up the tokens sampled for each user, ada too.
         = Its rate, in tokens per second, is the server's **throughput**.""",
         answer=lambda: gone.fold.counters.generation_tokens,
-        unit="token",
     )
     L.check("the counter of prompt tokens is 21", gone.fold.counters.prompt_tokens == 21)
     yield L.say("""Times go into **histograms**: counts of how many were under 10 ms, under 25 ms,

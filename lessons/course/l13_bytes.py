@@ -64,12 +64,12 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
     yield L.predict(
         f"""A laptop reads about 20 GB per second from its memory. A model has one billion weights
         in float32, {FLOAT32} bytes each. How many tokens per second can a single user get, at most?
+        [token]
         - 20: That would be one byte for each weight.
         - 10: That would be bfloat16, 2 bytes each.
         - else: {FLOAT32} GB for each token, and 20 GB per second.
         = With 4-bit weights, 5 bits with all that they need, it would be 32.""",
         answer=lambda: round(bound),
-        unit="token",
         tolerance=0.1,
     )
     weights = weights_per_pass(stored.loaded.config)
@@ -77,12 +77,11 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
     yield L.predict(
         f"""The model `{stored.loaded.name}` has {weights:,} weights, and its file stores them in
         bfloat16, {BF16} bytes each. This engine runs **weights as stored**. How many bytes does one
-        decode step of it read?
+        decode step of it read? [byte]
         - {FLOAT32 * weights}: That is float32, twice as much.
         - {weights}: Each weight has {BF16} bytes.
         - else: {weights:,} weights of {BF16} bytes.""",
         answer=lambda: num_bytes,
-        unit="byte",
         tolerance=0.05,
         because=(
             f"2 for each weight, and {num_bytes - BF16 * weights:,} for small vectors in float32."
@@ -110,14 +109,13 @@ def _exact_inside_the_core(
     yield L.predict(
         f"""ada asks for {ANSWER} tokens. One engine unpacked all weights to float32 when it loaded
         them. The other keeps them as they are, and unpacks inside the processor, in every step. How
-        many of the tokens differ?
+        many of the tokens differ? [token]
         - {ANSWER}: Both engines multiply the same float32 numbers.
         - else: Both engines multiply the same float32 numbers.
         = The rounding happened once, when the file was made: what few bits lose was lost there.
           Reading the file never rounds again, in any format.""",
         before=lambda: [engine.run() for engine in (unpacked, stored)],
         answer=lambda: num_different(unpacked, stored, "ada"),
-        unit="token",
     )
 
 
@@ -138,7 +136,7 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     )
     yield L.predict(
         f"""This format is called `Q4_1`. A block of {q4_1.block_size} weights also has its scale
-        and its minimum, as float16. How many bytes has a block in all?
+        and its minimum, as float16. How many bytes has a block in all? [byte]
         - 16: That is the quants alone. Scale and minimum take 2 bytes each.
         - 18: There are two float16: the scale and the minimum.
         - 32: Two quants share a byte.
@@ -146,7 +144,6 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
           {32 * q4_1.block_size / (8 * q4_1.block_bytes):.3g} times fewer than float32. Per step,
           this model would read {mb:.3g} MB.""",
         answer=lambda: q4_1.block_bytes,
-        unit="byte",
     )
     yield L.predict(
         f"""The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and the
@@ -170,13 +167,12 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     yield L.predict(
         f"""Why a scale for each block? The weights of the whole matrix reach from
         {matrix.min():.3f} to {matrix.max():.3f}. If all shared one scale, how many times larger
-        would it be than in this block?
+        would it be than in this block? [time]
         - 1: One large weight anywhere makes the scale larger for all.
         - else: Each range has {LARGEST_QUANT} distances: compare the ranges.
         = Small blocks round better, but need more bytes for scales. Other formats, such as Q4_0 and
           Q8_0, choose otherwise.""",
         answer=lambda: whole / step,
-        unit="time",
         tolerance=0.25,
     )
 
@@ -219,23 +215,21 @@ def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
         token has one for each head, key and value; vLLM calls this `int8_per_token_head`.""")
     yield L.predict(
         f"""In float32, a token takes {small.bytes_per_token:,} bytes here: {heads} heads (keys and
-        values, all layers) of {config.head_size} numbers. How many bytes with int8?
+        values, all layers) of {config.head_size} numbers. How many bytes with int8? [byte]
         - {small.bytes_per_token // 4}: Do not forget the scales: {heads} of 4 bytes.
         - {small.bytes_per_token // 2}: An int8 has a quarter of the bits of a float32.
         - else: {heads} heads, each with {config.head_size} bytes and a scale of 4.
         = Larger heads share a scale among more numbers, so the scales weigh less there.""",
         answer=lambda: large.bytes_per_token,
-        unit="byte",
     )
     yield L.predict(
         f"""Both engines have the same bytes for the cache. With float32 there are
-        {small.num_blocks} blocks. How many are there with int8?
+        {small.num_blocks} blocks. How many are there with int8? [block]
         - {4 * small.num_blocks}: Nearly, but the scales need room.
         - {2 * small.num_blocks}: That would be the gain over bfloat16.
         = That is **capacity**: how much fits. Now see what it is good for.""",
         before=lambda: L.show(large),
         answer=lambda: large.num_blocks,
-        unit="block",
         tolerance=0.08,
     )
     small.run()
@@ -243,11 +237,11 @@ def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
     yield L.predict(
         f"""Three requests need more than {small.num_blocks} blocks at their ends, as in lesson 10.
         With float32, the number of preemptions is {before}. And with int8, in the same bytes?
+        [preemption]
         - {before}: There are more blocks now than all three need.
         = Nothing was computed twice, and no user saw a pause.""",
         before=large.run,
         answer=lambda: large.fold.counters.num_preemptions,
-        unit="preemption",
         focus="timelines",
     )
 
@@ -276,12 +270,11 @@ def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
         f"""But int8 keys help bandwidth, too. {USERS} requests have {CONTEXT} tokens each. A step
         reads {weights / 1e6:.2f} MB of weights once, and the keys and values of all tokens:
         {(wide - weights) / 1e6:.1f} MB in float32, {(narrow - weights) / 1e6:.1f} MB in int8. How
-        many times fewer bytes is that in all?
+        many times fewer bytes is that in all? [time]
         - 4: The weights are read all the same.
         - else: Add the weights to both sums, then divide.
         = With many users and long texts, the cache is most of what a step reads.""",
         answer=lambda: wide / narrow,
-        unit="time",
         tolerance=0.1,
     )
 
@@ -294,13 +287,12 @@ def _what_changes(L: Teacher, crowded: LessonEngine) -> Script:
     yield L.predict(
         f"""Do the numbers stay the same? ada gets {ANSWER} tokens with float32 keys and values, and
         again with int8. For each token, the engine also reports the logarithm of its probability.
-        How many of these {ANSWER} numbers are exactly equal?
+        How many of these {ANSWER} numbers are exactly equal? [number]
         - {ANSWER}: Stored weights are what the model is. Keys and values are computed in float32,
           and int8 rounds them.
         - else: Each key is off by up to half a step, so every score changes a little.""",
         before=lambda: [engine.run() for engine in (exact, rounded)],
         answer=lambda: sum(map(float.__eq__, _logprobs(exact), _logprobs(rounded))),
-        unit="number",
         focus="eventlog",
         because=lambda: (
             f"{ANSWER - num_different(exact, rounded, 'ada')} of {ANSWER} tokens are the same here."

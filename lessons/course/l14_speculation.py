@@ -74,7 +74,7 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
     known, computed = engine.num_tokens("ada"), engine.sequence("ada").num_computed_tokens
     yield L.predict(
         f"""ada's text so far has {known} tokens, {computed} of them computed, and she gets
-        {GUESSES} drafts. How many of her tokens go through the model in the next step?
+        {GUESSES} drafts. How many of her tokens go through the model in the next step? [token]
         - 1: That is a decode without drafts.
         - {GUESSES}: The last known token is not computed yet, so it goes through, too.
         = For the scheduler it is like a chunk of a prompt: tokens that are not computed yet, under
@@ -82,31 +82,29 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
         before=engine.phase,
         answer=lambda: engine.scheduled("ada"),
         focus="budget",
-        unit="token",
     )
     drafts = engine.events_of(ev.DraftProposed)[-1].token_ids
     truth = plain.output_tokens("ada")[len(engine.output_tokens("ada")) :]
     yield L.predict(
         f"""After each of the {1 + GUESSES} tokens, a token is drawn. The drafts are
         {in_words(engine, drafts)} (`·` is a space, `↵` a line break). Without drafts came
-        {in_words(engine, truth[: len(drafts)])}. How many drafts are **accepted**?
+        {in_words(engine, truth[: len(drafts)])}. How many drafts are **accepted**? [draft]
         - {GUESSES}: A draft is accepted only if it is the token that the engine draws there.
         - else: Compare from the left, and stop at the first difference.
         = After a wrong draft, the further rows continue a text that does not exist.""",
         before=engine.step,
         answer=lambda: engine.events_of(ev.DraftVerified)[-1].num_accepted,
-        unit="draft",
     )
     accepted = engine.events_of(ev.DraftVerified)[-1].num_accepted
     drawn = truth[: accepted + 1]
     yield L.predict(
         f"""{accepted} drafts were right. How many tokens has this one step added to ada's answer?
+        [token]
         - {accepted}: There is one more: the row after the last right draft continued the real text,
           so its token counts.
         - {1 + GUESSES}: Only if all drafts are right.
         = Even if all drafts are wrong, a step gives one token, as without drafts.""",
         answer=lambda: _tokens_of_last_step(engine),
-        unit="token",
     )
     yield L.say(
         """The drafts, and below each what the model drew in its place; the last place follows the
@@ -122,7 +120,7 @@ def _roll_back(L: Teacher, engine: LessonEngine, computed: int, accepted: int) -
     yield L.predict(
         f"""Before the step, {computed} of ada's tokens were computed, and the step computed
         {1 + GUESSES} more. Then {accepted} of {GUESSES} drafts were accepted. What is
-        `num_computed_tokens` now?
+        `num_computed_tokens` now? [token]
         - {computed + 1 + GUESSES}: The keys and values of rejected drafts belong to tokens that do
           not exist.
         - {computed + accepted + 2}: The model's own token was drawn; the next step computes it.
@@ -132,7 +130,6 @@ def _roll_back(L: Teacher, engine: LessonEngine, computed: int, accepted: int) -
           rejected drafts.""",
         answer=lambda: engine.sequence("ada").num_computed_tokens,
         focus="blockmap",
-        unit="token",
     )
     step = engine.events_of(ev.DraftVerified)[-1].step
     L.check(
@@ -155,7 +152,7 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
     num_plain = _num_steps(plain)
     yield L.predict(
         f"""Without drafts the whole answer took {num_plain} steps. How many does it take with
-        {GUESSES} drafts at most in each?
+        {GUESSES} drafts at most in each? [step]
         - {num_plain}: Each right draft saves a step.
         - {-(-num_plain // (1 + GUESSES))}: That would need only right drafts, from the first token
           on.
@@ -163,7 +160,6 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
         before=engine.run,
         answer=lambda: _num_steps(engine),
         focus="step_history",
-        unit="step",
         tolerance=0.25,
         because=lambda: (
             f"{num_accepted(engine)} of {num_drafted(engine)} drafts were right. Each of them saved"
@@ -202,7 +198,7 @@ def _a_draft_model(L: Teacher) -> Script:
         the same random numbers as the large model.""")
     yield L.predict(
         """As an experiment, let the model draft for itself, still at temperature 1.3. How many
-        percent of its drafts are accepted?
+        percent of its drafts are accepted? [%]
         - 50: It is the same model with the same random numbers, so it draws the same token.
         - 0: It is the same model with the same random numbers, so it draws the same token.
         - else: It is the same model with the same random numbers.
@@ -210,7 +206,6 @@ def _a_draft_model(L: Teacher) -> Script:
           cheaper than a step.""",
         before=engine.run,
         answer=lambda: round(100 * num_accepted(engine) / num_drafted(engine)),
-        unit="%",
     )
 
 
@@ -227,20 +222,19 @@ def _what_it_costs(L: Teacher) -> Script:
     )
     yield L.predict(
         f"""**One request**: with {GUESSES} drafts, a step has {alone} rows and takes {times[alone]}
-        times as long. How many tokens must it give on average, so that drafts pay?
+        times as long. How many tokens must it give on average, so that drafts pay? [token]
         - {alone}: That is the most that it can give.
         - 2: Two tokens in a step would already be nearly twice as fast.
         - else: As many as the step is longer.
         = One right draft in ten steps is enough: for one request, drafts are nearly free.""",
         answer=lambda: times[alone] / times[1],
-        unit="token",
         tolerance=0.1,
     )
     ratio = times[many] / times[MANY]
     yield L.predict(
         f"""**{MANY} requests**: without drafts {MANY} rows, a time of {times[MANY]}; with {GUESSES}
         drafts each, {many} rows and {times[many]}. How many tokens must a step give each request,
-        so that drafts pay?
+        so that drafts pay? [token]
         - {alone}: That is the most that it can give.
         - {times[alone]}: That was for one request.
         - {times[many]}: Compare with the step without drafts, which already has many rows.
@@ -248,7 +242,6 @@ def _what_it_costs(L: Teacher) -> Script:
         = Drafts use arithmetic that is idle. A batch uses it already, and each of its rows is
           certain to count.""",
         answer=lambda: ratio,
-        unit="token",
         tolerance=0.1,
     )
     L.check(f"that is {ratio * times[1] / times[alone]:.1f} times as many as for one", ratio > 2)
@@ -280,7 +273,7 @@ def _drafts_yield(L: Teacher) -> Script:
         budget.""")
     yield L.predict(
         f"""{MANY} requests like ada's decode together, under a budget of {BUDGET} tokens. How many
-        drafts can the next step verify at most, for all of them?
+        drafts can the next step verify at most, for all of them? [draft]
         - {MANY * GUESSES}: Drafts and decodes share one budget.
         - {BUDGET}: The {MANY} decodes come first, one token each.
         - 0: The decodes leave some tokens of the budget.
@@ -288,18 +281,16 @@ def _drafts_yield(L: Teacher) -> Script:
         = Drafts get what is left, so they never delay a token that is certain.""",
         before=engine.step,
         answer=lambda: sum(item.num_tokens - 1 for item in engine.fold.scheduled),
-        unit="draft",
     )
     before = num_drafted(engine)
     engine.add("diary", engine.tokens(DIARY, 40), max_tokens=1)
     yield L.predict(
         f"""Now `diary` arrives with a prompt of 40 tokens. How many drafts does the next step
-        verify?
+        verify? [draft]
         - {BUDGET - MANY}: A chunk of the prompt comes before drafts.
         = Drafts yield to every kind of real work: to decodes, prompts and admissions.""",
         before=engine.step,
         answer=lambda: num_drafted(engine) - before,
-        unit="draft",
     )
     L.check(
         f"diary got the {BUDGET - MANY} tokens that were left",

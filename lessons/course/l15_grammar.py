@@ -86,13 +86,12 @@ def _an_automaton(L: Teacher) -> Script:
     yield L.predict(
         f"""A regular expression can be read as a machine: it takes one byte after the other, and
         knows what may come next. The pattern is `{YES_OR_NO}`, and the text so far is `no`. How
-        many different bytes may come next?
+        many different bytes may come next? [byte]
         - 0: The `+` means once or more, so another word may follow.
         - 1: Two words may follow, with two different first bytes.
         - else: Which words may follow, and with which byte does each begin?
         = `y` and `n`. The text may end here, too: that is a second thing to know.""",
         answer=lambda: len(next_bytes(automaton, "no")),
-        unit="byte",
     )
     L.check(
         "after a refused byte, nothing can ever follow",
@@ -123,13 +122,12 @@ def _tokens(L: Teacher, vocabulary: list[bytes | None], ends: list[int]) -> Scri
     yield L.predict(
         f"""This model has {len(ends)} tokens that end an answer, one for texts and one for chats.
         After `no`, the tokens {names(vocabulary, allowed[b"no"])} can follow. How many tokens are
-        allowed in all?
+        allowed in all? [token]
         - {len(allowed[b"no"])}: The text may also end here.
         - {len(ends)}: The text may also go on.
         - else: The text may go on, or end.
         = **End-of-sequence** is allowed only where the text may end, so none is too early.""",
         answer=lambda: len(_allowed(automaton, b"no", vocabulary, ends)),
-        unit="token",
     )
     L.check(
         "after `n`, no end token is allowed",
@@ -146,12 +144,11 @@ def _allowed(
 def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: int) -> Script:
     yield L.predict(
         f"""What a grammar says before each token is a **mask**: one bit for each of {vocab_size:,}
-        tokens. How many bytes is that?
+        tokens. How many bytes is that? [byte]
         - {vocab_size}: That would be a byte for each token; a byte has 8 bits.
         - else: A byte has 8 bits.
         = A refused token gets the logit -inf, before temperature, top-k and top-p.""",
         answer=lambda: len(bitmask([], vocab_size)),
-        unit="byte",
     )
     form = StructuredOutputsParams(json=_schema("name", "age", "city"), whitespace_pattern=" ?")
     formed.add("ada", RECORD, chat=True, structured_outputs=form, **HOT)
@@ -192,12 +189,11 @@ def _the_distribution(L: Teacher) -> Script:
     yield L.predict(
         f"""The model gave `{word}` {percent(best.probability)}, and all allowed tokens together
         {percent(total)}. The mask keeps their proportions, and makes them add up to 100 %. What is
-        the probability of `{word}` then?
+        the probability of `{word}` then? [%]
         - 100: Other tokens are allowed, too.
         - else: {percent(best.probability)} of {percent(total)}.
         = A mask is a cut like top-k, but it does not ask how likely a token was.""",
         answer=lambda: round(100 * best.tempered_probability, 1),
-        unit="%",
         tolerance=0.05,
     )
     L.choose("bob")
@@ -248,14 +244,13 @@ def _forced_tokens(L: Teacher) -> Script:
     yield L.predict(
         """`cleo`'s schema also requires a property `favourite_food`. Properties come in its order.
         And where only one text can follow, the library `llguidance` allows only its usual tokens.
-        Her text is `{"`. How many tokens can follow?
+        Her text is `{"`. How many tokens can follow? [token]
         - 4: Only `name` can come first.
         - 2: `n` fits, too, but `name` is one usual token.
         - else: Only the text `name` can follow, and it is one usual token.
         = The token is **forced**. Whatever the model wants, there is nothing to choose.""",
         answer=lambda: states[1].num_allowed,
         focus="choice",
-        unit="token",
     )
     num_forced = sum(state.forced for state in states)
     L.check(f"{num_forced} of her {len(states)} tokens were forced", num_forced > 3)
@@ -263,14 +258,13 @@ def _forced_tokens(L: Teacher) -> Script:
     yield L.predict(
         f"""Her answer took {steps} steps, and {num_forced} of its {len(states)} tokens were forced.
         With lesson 14's drafts, the forced ones can be drafted without any model, and prompt lookup
-        finds one or two more. How many steps does the answer take then?
+        finds one or two more. How many steps does the answer take then? [step]
         - {steps}: A step with right drafts gives several tokens.
         - 1: Between forced tokens there are choices, and a choice needs the model.
         - else: A step gives the drafts in a row, and one token of the model.""",
         before=jumping.run,
         answer=lambda: len(set(token_steps(jumping, "cleo"))),
         focus="step_history",
-        unit="step",
         tolerance=0.2,
         because=lambda: (
             f"{num_accepted(jumping)} drafts were right, each a step less: forced ones, and some"
@@ -296,13 +290,12 @@ def _rolling_back(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""But other drafts can be wrong. The grammar has read the {len(read)} tokens of `{{"name":
         "Hana", "age": 27, `, and the text became `{{"name": "Hana", "age": 30`: the first {common}
-        tokens are the same. How many tokens must the grammar **roll back**?
+        tokens are the same. How many tokens must the grammar **roll back**? [token]
         - {len(read)}: What both have in common is still right.
         - else: All that it has read behind the common part.
         = So the engine reports neither rejections nor preemptions to the grammar: before each mask,
           it compares.""",
         answer=lambda: len(read) - common,
-        unit="token",
     )
 
 

@@ -90,7 +90,7 @@ def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script
     yield L.predict(
         f"""A block of {SIZE} tokens takes {per_block:,} bytes here, and the cache gets room for
         {MEMORY_BLOCKS} and a half of them. 8 users send {PROMPT} tokens each. How many run after
-        the first step?
+        the first step? [sequence]
         - {MEMORY_BLOCKS * SIZE // PROMPT}: Only whole blocks count: {PROMPT} tokens take
           {-(-PROMPT // SIZE)}.
         - {MEMORY_BLOCKS}: That is the number of blocks, not of users.
@@ -100,7 +100,6 @@ def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script
           concurrency"). Now you can check it.""",
         before=lambda: _eight_come(engine),
         answer=lambda: len(engine.fold.running),
-        unit="sequence",
     )
     L.check(
         f"the half block is not used: the cache has {engine.num_blocks} blocks",
@@ -158,14 +157,13 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
         would the scheduler have to learn?""")
     yield L.predict(
         f"""Little: its rule is to catch up. `ada` has a prompt of {COMPUTED + LEFT} tokens, and the
-        blocks of the first {COMPUTED} are here already. How many tokens does she get?
+        blocks of the first {COMPUTED} are here already. How many tokens does she get? [token]
         - {COMPUTED + LEFT}: {COMPUTED} of them need not be computed again.
         - 1: That is a decode, but her prompt is not complete yet.
         = For the scheduler, blocks from another server are like a prefix cache hit
           (`get_num_new_matched_tokens` in vLLM).""",
         before=remote.step,
         answer=lambda: remote.scheduled("ada"),
-        unit="token",
     )
     L.check(
         "her first tokens were found, not computed",
@@ -180,14 +178,13 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
     whole, part = (_block_bytes(engine, heads) for heads in (HEADS, HEADS // GPUS))
     yield L.predict(
         f"""If this model had {HEADS} key heads, a block would take {whole:,} bytes. Now put it on
-        {GPUS} GPUs with tensor parallelism. How many bytes does a block take on each?
+        {GPUS} GPUs with tensor parallelism. How many bytes does a block take on each? [byte]
         - {whole}: Each GPU stores only the keys and values of its own heads.
         - {whole // HEADS}: {HEADS} heads over {GPUS} GPUs are {HEADS // GPUS} heads each.
         - else: Each GPU stores {HEADS // GPUS} of the {HEADS} heads.
         = So the same memory on each GPU holds four times the tokens: more GPUs also give more KV
           cache.""",
         answer=lambda: part,
-        unit="byte",
     )
     yield L.say("""**Other kinds of memory.** Models with sliding windows, or with states instead of
         keys, need several kinds of blocks (`kv_cache_coordinator.py`). KV connectors also move
@@ -202,14 +199,13 @@ def _the_same_default(L: Teacher) -> Script:
     yield L.predict(
         f"""And what is the same? Start both without options, on an NVIDIA GPU: a block holds
         {EngineConfig().block_size} tokens in both. How many blocks does a chat of {CHAT:,} tokens
-        take in both?
+        take in both? [block]
         - {CHAT // EngineConfig().block_size}: The last tokens need a block, too.
         - {CHAT}: A block is not a token.
         - {CHAT // 4}: These lessons used blocks of 4, so that they fill quickly.
         - else: Divide, and round up.
         = So what you know about a chat's memory here is true there.""",
         answer=lambda: _blocks_of_a_chat(L),
-        unit="block",
     )
     yield L.say("""**And is your text the same?** Here, in float32 on a CPU, other requests never
         change your tokens. A GPU kernel adds in an order that depends on the size of the batch, and

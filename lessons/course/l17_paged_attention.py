@@ -60,7 +60,7 @@ def run(L: Teacher) -> Script:
         f"""A kernel runs as many **programs** in parallel: copies of one function. Here
         {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value heads.
         No key may be loaded twice, so query heads that share keys share a program. How many
-        programs run for ada in one layer?
+        programs run for ada in one layer? [program]
         - {config.num_attention_heads}: Then each query head of a group would load the same keys
           again.
         - 1: Heads are independent of each other, so they can run in parallel.
@@ -69,20 +69,18 @@ def run(L: Teacher) -> Script:
         = One for each key/value head; each serves
           {config.num_attention_heads // config.num_key_value_heads} query heads.""",
         answer=lambda: len(programs),
-        unit="program",
     )
     last = trace.num_tokens - (len(table) - 1) * SIZE
     yield L.predict(
         f"""With the new token, ada has {trace.num_tokens} tokens in the cache: {len(table) - 1}
         full blocks of {SIZE} and a last block. How many slots of the last block does a program
-        read?
+        read? [slot]
         - {SIZE}: The other slots were never written, or hold data of an earlier request: they are
           masked out.
         - else: A program reads one slot for each token in the block.
         = {trace.num_tokens} − {len(table) - 1} × {SIZE} = {last}. The slots after them are not
           read.""",
         answer=lambda: programs[0].tiles[-1].reads[-1].num_slots,
-        unit="slot",
     )
     L.check(
         f"each program reads exactly {trace.num_tokens} slots",
@@ -91,12 +89,11 @@ def run(L: Teacher) -> Script:
     tiles = programs[0].tiles
     yield L.predict(
         f"""A program loads keys in **tiles** of {_num_slots_of(tiles[0])}: a fixed number of keys
-        that it loads at once. How many tiles does it need for {trace.num_tokens} tokens?
+        that it loads at once. How many tiles does it need for {trace.num_tokens} tokens? [tile]
         - {len(table)}: That is the number of blocks. A tile takes several blocks.
         - 1: The first tile has no room for the last tokens.
         - {trace.num_tokens}: A tile holds many keys, so that they are processed together.""",
         answer=lambda: len(tiles),
-        unit="tile",
         because=lambda: f"{' + '.join(str(_num_slots_of(tile)) for tile in tiles)} keys.",
     )
     L.focus("xray")
@@ -112,7 +109,7 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"""So one new token reads the keys and values of {trace.num_tokens} tokens, in every layer.
         One token takes {engine.bytes_per_token:,} bytes in the cache, all layers together. How many
-        bytes of the cache does this step read?
+        bytes of the cache does this step read? [byte]
         - {engine.bytes_per_token}: That is what the new token writes. It reads what all tokens have
           written.
         - {trace.num_tokens * engine.bytes_per_token // config.num_hidden_layers}: That is one
@@ -122,7 +119,6 @@ def run(L: Teacher) -> Script:
         = The kernel computes little with each byte, so the speed of memory limits decoding: see
           lesson 18.""",
         answer=lambda: trace.num_tokens * engine.bytes_per_token,
-        unit="byte",
         tolerance=0.05,
     )
     engine.engine.record_attention_mass(True)

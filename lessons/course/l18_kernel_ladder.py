@@ -67,21 +67,20 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
         sequences. Now we compute the cost.""")
     yield L.predict(
         f"""On a GPU a weight takes {BF16} bytes (bfloat16). How many bytes of weights does one step
-        of this model read?
+        of this model read? [byte]
         - {weights}: That is the number of weights. Each takes {BF16} bytes.
         - 1: Every token needs all of them.
         - else: {weights:,} weights of {BF16} bytes.
         = For a model of {LARGE_MODEL // 10**9} billion weights, it is {BF16 * LARGE_MODEL // 10**9}
           GB in each step.""",
         answer=lambda: BF16 * weights,
-        unit="byte",
         tolerance=0.05,
     )
     bound = H100.bytes_per_second / (BF16 * LARGE_MODEL)
     yield L.predict(
         f"""An {H100.name} moves {H100.bytes_per_second / 1e12:.2f} terabytes per second to and from
         its memory. A model of {LARGE_MODEL // 10**9} billion weights answers **one** user, one
-        token per step. How many tokens per second are possible at most?
+        token per step. How many tokens per second are possible at most? [token]
         - {round(bound * BF16)}: A weight takes {BF16} bytes.
         - else: {H100.bytes_per_second / 1e12:.2f} TB over {BF16 * LARGE_MODEL / 1e12:.3f} TB per
           token.
@@ -89,7 +88,6 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
           **memory-bandwidth-bound**: the limit is the speed of memory, its **bandwidth**. How much
           fits, its **capacity**, was the subject of the lessons on the KV cache.""",
         answer=lambda: round(bound),
-        unit="token",
         tolerance=0.1,
     )
     yield from _larger_batches(L, engine)
@@ -105,26 +103,24 @@ def _larger_batches(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""Every further sequence in the batch uses weights that have already been read: 2 more
         operations, no more bytes. From how many sequences on is arithmetic the limit, and not
-        memory?
+        memory? [sequence]
         - 2: That would be 2 operations per byte, of {balance:.0f}.
         - 1: With one, almost all of its arithmetic is idle.
         - else: One sequence does 1 operation per byte; {balance:.0f} are possible.
         = Until then a larger batch is nearly free. That is why memory for more sequences is worth
           so much. Beyond it a step is **compute-bound**, as a long prefill is.""",
         answer=lambda: round(balance * BF16 / 2),
-        unit="sequence",
         tolerance=0.1,
     )
     yield _roofline(L, engine)
     yield L.predict(
         f"""And a still larger batch? Take {2 * BATCH:,} decodes in place of {BATCH}, and count only
-        the work with the weights. How many times as long does a step take?
+        the work with the weights. How many times as long does a step take? [time]
         - 1: A larger batch is nearly free only on the slope. Here arithmetic is the limit, and
           there is twice as much of it.
         - else: Both points are on the flat part, where arithmetic is the limit.
         = From the corner of the roofline on, more sequences in a batch only wait longer.""",
         answer=lambda: _seconds(2 * BATCH, weights) / _seconds(BATCH, weights),
-        unit="time",
         tolerance=0.05,
     )
     L.check(
@@ -140,14 +136,13 @@ def _larger_batches(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""But sequences do not share everything: each reads its own keys and values, {per_token:,}
         bytes per token here (bfloat16). At how many tokens of context is that as much as all the
-        weights?
+        weights? [token]
         - {weights // per_token}: The weights take {BF16} bytes each.
         - else: {BF16 * weights:,} bytes of weights over {per_token:,} bytes per token.
         = That counts all sequences of a batch together: 64 of them reach it with a 64th each. From
           then on attention dominates, so its kernel must not read twice.""",
         answer=lambda: equal,
         focus="blockmap",
-        unit="token",
         tolerance=0.1,
     )
 
@@ -197,7 +192,7 @@ def _each_key_once(
     yield L.predict(
         f"""Version 1, `naive`: one program per query head, {heads} in all. It goes through the
         {CONTEXT} tokens and loads the key of its head for each. How many keys do all programs load
-        together?
+        together? [key]
         - {CONTEXT}: That is one program. There are {heads}.
         - {kv_heads * CONTEXT}: That many keys exist. But query heads share key heads, and here each
           program loads for itself.
@@ -207,18 +202,16 @@ def _each_key_once(
             look_or_recorded(Shape(heads, kv_heads, config.head_size, CONTEXT))
         ),
         answer=lambda: looks["naive"].keys_read,
-        unit="key",
     )
     L.check("the result is correct all the same", looks["naive"].right)
     yield L.predict(
         f"""Version 2, `grouped`: one program per **key** head, which serves all query heads of its
-        group at once. How many keys are loaded now?
+        group at once. How many keys are loaded now? [key]
         - {heads * CONTEXT}: That was version 1.
         - {CONTEXT}: That is one key head. There are {kv_heads}.
         = Each key once, which is the minimum. And several queries times one tile of keys make a
           matrix product, which GPUs are built for.""",
         answer=lambda: looks["grouped"].keys_read,
-        unit="key",
     )
     L.check("every key is loaded exactly once", looks["grouped"].keys_read == kv_heads * CONTEXT)
 
@@ -244,13 +237,12 @@ def _more_programs(
     yield L.predict(
         f"""Version 3, `split`: the context is cut into parts, each with its own program, and a
         second kernel merges the results. For {LONG_CONTEXT:,} tokens this engine makes {splits}
-        parts. How many programs read keys?
+        parts. How many programs read keys? [program]
         - {splits}: That is for one of the {kv_heads} key heads.
         - {kv_heads}: That was version 2.
         = A softmax is a weighted mean, so parts can be computed separately, if each keeps its
           largest score and its sum (lesson 17).""",
         answer=lambda: splits * kv_heads,
-        unit="program",
     )
     L.check(
         f"with {SPLITS} parts, {looks['split'].programs} programs loaded"
@@ -292,12 +284,12 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
     yield L.predict(
         f"""Version 4, `static`: a graph made for 4 sequences serves ada alone, with {CONTEXT}
         tokens as before; the other three rows are padding, with length 0. How many keys are loaded?
+        [key]
         - {4 * kv_heads * CONTEXT}: A row of length 0 is not read at all: its programs end at once.
         - {heads * CONTEXT}: That was version 1.
         - {kv_heads * engine.num_tokens("ada")}: Here she has {CONTEXT} tokens, as before.
         = The padding costs programs that do nothing, but no bytes.""",
         answer=lambda: looks["static"].keys_read,
-        unit="key",
     )
     L.check(
         f"{looks['static'].idle_programs} programs had nothing to do",
@@ -307,12 +299,11 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
         f"""A step often has both a chunk of a prompt and decodes. So far that takes two kernels,
         one after the other. Version 5, `unified`, treats a decode as a chunk of one token, and
         every program finds its own sequence. ada alone again, {kv_heads} key heads, and {CONTEXT}
-        tokens, too few to be cut: how many programs read keys?
+        tokens, too few to be cut: how many programs read keys? [program]
         - {heads}: A program serves all query heads of its key head at once, as since version 2.
         = For a short decode it does what version 2 does, for a long one what version 3 does. It
           gains in mixed steps: chunks and decodes share the GPU instead of taking turns.""",
         answer=lambda: looks["unified"].programs,
-        unit="program",
     )
     L.check("it loads every key once, too", looks["unified"].keys_read == kv_heads * CONTEXT)
     L.check("all five versions gave the same attention", all(seen.right for seen in looks.values()))

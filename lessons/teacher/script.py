@@ -10,7 +10,7 @@ chunk the learner presses a key, and the code up to the next `yield` runs.
         L.focus("blockmap")
         yield L.say("A prompt of **6 tokens**, blocks of 4.")
         yield L.predict(
-            '''How many blocks will it take?
+            '''How many blocks will it take? [block]
             - 1: One block holds only 4 tokens.
             - 6: A block is not a token.
             = Memory is allocated in whole blocks.''',
@@ -19,7 +19,8 @@ chunk the learner presses a key, and the code up to the next `yield` runs.
         )
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
 
-A text may have line breaks anywhere: they become spaces. Below a question, `- guess: sentence` is a
+A text may have line breaks anywhere: they become spaces. A question ends with the unit of its
+answer, a singular noun or a sign like %, if it has one. Below it, `- guess: sentence` is a
 wrong guess and the misconception behind it, `- else: ...` is for all other guesses, and `= ...` is
 the reason for the right answer. If guesses are words, all are listed: they are the choices.
 
@@ -184,7 +185,10 @@ def _sentences(*parts: str) -> str:
 def _read_question(text: str) -> dict[str, object]:
     """The parts of `Predict` in a question and the lines below it."""
     question, *lines = map(_sentences, re.split(r"\n *(?=[-=] )", text))
-    parts: dict[str, object] = {"question": question, "because": "", "otherwise": ""}
+    unit = ""
+    if question.endswith("]"):
+        question, _, unit = question[:-1].rpartition(" [")
+    parts: dict[str, object] = {"question": question, "unit": unit, "because": "", "otherwise": ""}
     why: dict[Answer, str] = {}
     choices: list[str] = []
     for line in lines:

@@ -21,11 +21,10 @@ def run(L: Teacher) -> Script:
     engine.add("ada", list(range(20, 26)), max_tokens=8)
     yield L.say("ada has **6** tokens.", focus="blockmap")
     yield L.predict(
-        f"""How many blocks?
+        f"""How many blocks? [block]
         - 1: {WHY}""",
         before=engine.step,
         answer=lambda: len(engine.table("ada")),
-        unit="block",
     )
     L.check("ada holds two blocks", len(engine.table("ada")) == 2)
     yield L.say("Two, then.", focus="slots")
