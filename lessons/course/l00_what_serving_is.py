@@ -21,8 +21,7 @@ def run(L: Teacher) -> Script:
     yield L.say(
         """A language model is a file of numbers, its **weights**. Given a text, it computes which
         piece comes next. **Serving** means keeping the weights in memory and answering many users
-        with them. The **engine** plans what runs; the **device**, a GPU or this CPU, computes
-        it.""",
+        with them. The **engine** plans what runs; the **device**, a GPU or this CPU, runs it.""",
         focus="slots",
         figure=(
             " ada  ┐",
@@ -67,8 +66,7 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
         its first step work? [request]
         - 1: A queue at a counter works like that. One pass of the model can serve several.
         - 0: The engine waits for nobody: there is work, so it starts.
-        = All three share this pass, and so the weights, which are in memory once however many users
-          ask.""",
+        = All three share this pass, and so the weights, which are in memory once for all users.""",
         before=engine.step,
         answer=lambda: len(engine.fold.scheduled),
     )

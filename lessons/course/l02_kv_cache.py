@@ -75,8 +75,7 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
         f"""That makes {WANTED} requests for one token each, with prompts of {length}, {length + 1},
         ... {length + WANTED - 1} tokens. How many tokens go through the model now? [token]
         - {with_cache}: That was with the cache. Now every step starts again at the first token.
-        - {WANTED * length}: The text grows: each prompt is one token longer than the one
-          before.""",
+        - {WANTED * length}: The text grows: each prompt is one token longer.""",
         before=lambda: again.extend(_without_cache(forgetful)),
         answer=lambda: forgetful.tokens_computed,
         tolerance=0.1,
@@ -105,8 +104,7 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
         heads**. In each head, a token has a key of {size} numbers and a value of {size}. Here a
         number takes {width} bytes, whatever the type of the weights. How many bytes does one token
         take in the cache? [byte]
-        - {layers * heads * size * width}: Both the key and the value are stored, so it is twice
-          that.
+        - {layers * heads * size * width}: Key and value are both stored: twice that.
         - {2 * heads * size * width}: Every layer has its own keys and its own values.
         - {2 * layers * heads * size}: That is how many numbers there are; each takes {width} bytes.
         = 2 (key and value) × layers × heads × size × bytes.""",

@@ -126,8 +126,7 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         """What would change with smaller blocks, of one token each?
         - no waste, longer tables
-        - more waste: The waste is the empty part of the last block, so it shrinks with the block
-          size.
+        - more waste: The waste is the empty part of the last block, which shrinks with it.
         - other answers: Where a token is stored does not change what is computed.
         = The tables grow, and the kernel, the code that computes attention, must look up every
           token. vLLM's default is 16. Lesson 17 shows how a kernel reads through a table.""",

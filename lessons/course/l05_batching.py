@@ -77,8 +77,7 @@ def _static_batches(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Sc
     yield L.predict(
         f"""ada ({LONG} tokens) and bob ({SHORT}) form the first batch. In which step does cleo get
         her first token?
-        - {SHORT + 1}: bob's slot is free by then, but a static batch admits no request before it
-          ends.
+        - {SHORT + 1}: bob's slot is free by then, but a static batch admits nobody before it ends.
         - 1: There are two slots, and two requests came before hers.
         - {LONG}: In that step ada writes her last token.
         = A batch ends with its slowest member, and the next batch begins one step later.""",
@@ -187,8 +186,7 @@ def _one_who_arrives_later(L: Teacher) -> Script:
     L.focus("eventlog")
     yield L.say("""Old servers had a workaround: before a batch starts, wait briefly for more
         requests (`batch_delay`, `batch_size`). This fills the batch, but it delays the first
-        request. With continuous batching there is no such trade-off, and vLLM has no such
-        delay.""")
+        request. With continuous batching there is no such trade-off, and vLLM has none.""")
     yield L.say("""In the code: `Scheduler.schedule` in `minivllm/core/scheduler.py` makes the batch
         of one step: running sequences first, then waiting ones. The old ways are a small gate in
         front of it, `AdmissionPolicy.hold` in `minivllm/core/admission.py`. In vLLM:

@@ -43,8 +43,7 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
         - 0: The prompt does not have to fit whole: a part of it can run.
         - 1: One token per step is what a **decoding** request gets. A prompt is known in advance,
           so many of its tokens can run at once.
-        = Running sequences come first, and the prompt gets the rest of the budget. That is
-          **chunked prefill**.""",
+        = Running sequences come first, and the prompt gets the rest: **chunked prefill**.""",
         before=engine.step,
         answer=lambda: engine.scheduled("diary"),
     )

@@ -46,12 +46,10 @@ def _shared_blocks(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""While ada is being answered, `bob` sends the same {SHARED} tokens of rules and {OWN} of
         his own. How many of his {SHARED + OWN} prompt tokens go through the model? [token]
-        - {SHARED + OWN}: The rules are in the cache: ada's blocks hold exactly these keys and
-          values.
+        - {SHARED + OWN}: The rules are in the cache: ada's blocks hold these keys and values.
         - 0: His own tokens have not been sent before.
         - 1: All {OWN} tokens of his own are new.
-        = His first {SHARED_BLOCKS} blocks **are** ada's: not copies, but the same physical
-          blocks.""",
+        = His first {SHARED_BLOCKS} blocks **are** ada's: the same physical blocks, not copies.""",
         before=engine.step,
         answer=lambda: engine.scheduled("bob"),
         focus="slots",
@@ -68,8 +66,7 @@ def _shared_blocks(L: Teacher, engine: LessonEngine) -> Script:
         - {len(engine.table("ada")) + len(engine.table("bob"))}: Both tables list the shared blocks,
           but these exist only once.
         - {SHARED_BLOCKS}: Those are the shared ones. Each request also has a block of its own.
-        = Each block counts its owners in `ref_cnt`. It is free when the last owner has released
-          it.""",
+        = Each block counts its owners in `ref_cnt`. It is free when the last owner releases it.""",
         answer=lambda: engine.num_used,
     )
 
@@ -131,8 +128,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""All requests have ended and released their blocks. How many of the {engine.num_blocks}
         blocks are free? [block]
-        - {engine.num_blocks - SHARED_BLOCKS}: A cached block needs no owner: these blocks are free
-          as well.
+        - {engine.num_blocks - SHARED_BLOCKS}: A cached block needs no owner: these are free, too.
         - 0: A block without an owner is free.
         - else: A request that ends releases all its blocks.
         = All of them could be allocated at once. Now watch.""",

@@ -56,10 +56,8 @@ def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""Now there are {SAMPLES} sequences, each with a block table of {len(tables[0])} entries.
         How many blocks of memory do they hold together? [block]
-        - {SAMPLES * len(tables[0])}: A fork copies the block table, a list of numbers, but no
-          block.
-        - {1 + SAMPLES}: Not yet: even the half-full block is shared until one of them writes into
-          it.
+        - {SAMPLES * len(tables[0])}: A fork copies the block table, a list of numbers, no block.
+        - {1 + SAMPLES}: Not yet: even the half-full block is shared until one writes into it.
         - 1: The prompt needs two.
         = All tables are {tables[0]}; each of these blocks has {SAMPLES} owners.""",
         answer=lambda: engine.num_used,
@@ -82,8 +80,7 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
           writes in place.
         - 0: Then each would overwrite what the others wrote.
         - 1: {SAMPLES} different tokens need {SAMPLES} places.
-        - {SAMPLES * len(shared)}: Only the block that is written is copied; the full one is only
-          read.
+        - {SAMPLES * len(shared)}: Only the block that is written is copied; the other is only read.
         = This is **copy-on-write**, as when an operating system forks a process.""",
         before=engine.step,
         answer=lambda: len(engine.events_of(ev.BlockCopied)),

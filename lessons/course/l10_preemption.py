@@ -134,8 +134,7 @@ def _time_and_not_text(
         is the longest? [step]
         - 1: {victim} got no token while the others used her blocks.
         - else: {victim} waited until the others had ended.
-        = One user in three saw the text freeze, and the mean hardly changed. This is **tail
-          latency**.""",
+        = One user in three saw the text freeze, and the mean hardly changed: **tail latency**.""",
         answer=lambda: max(all_gaps),
     )
     L.check(
@@ -174,8 +173,7 @@ def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
         f"""And the other way: 3 slots, but {BLOCKS - 2} blocks instead of {BLOCKS}. One request
         alone needs {FULL_NEED} in the end. How many preemptions are there?
         - none: Three slots are full, and even two requests need {2 * FULL_NEED} blocks.
-        - one, as before: One victim leaves two requests, which need {2 * FULL_NEED} blocks in the
-          end.
+        - one, as before: One victim leaves two, which need {2 * FULL_NEED} blocks in the end.
         - more than one""",
         before=tight.run,
         answer=lambda: (
@@ -195,8 +193,7 @@ def _priorities(L: Teacher) -> Script:
     ranked.run_until(lambda: all(ranked.num_tokens(name) == 4 * SIZE + 1 for name in PEOPLE))
     yield L.predict(
         """With `scheduling_policy=priority` each request has a number, and a **low number is
-        important**. ada came first, with priority 5; bob and cleo have 0. Which request is
-        preempted?
+        important**. ada came first, with priority 5; bob and cleo have 0. Who is preempted?
         - ada
         - bob: bob is neither the newest nor the least important.
         - cleo: cleo is the newest, but the numbers count first. The order of arrival decides only

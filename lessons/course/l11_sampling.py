@@ -1,30 +1,17 @@
 """Sampling: from logits to one token, and why that token is the same in any batch."""
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.tokens import (
-    count,
-    explained,
-    num_different,
-    race_figure,
-    ratio,
-    refuse_other_models,
-    second_leads,
-    shares,
-    stays,
-    temperatures_figure,
-    word,
-)
+from minivllm.lessons.shown import tokens
+from minivllm.lessons.shown.tokens import count, explained, word
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 TEXT = "The fox saw a small"
-SURE = "One morning Paul went to the river to"
-"""A beginning after which one token is nearly certain."""
+SURE = "One morning Paul went to the river to"  # here, one token is nearly certain
 ASKED, DRAWS = 20, 100
 TEMPERATURES = (0.5, 1.0, 2.0)
-BELOW_OR_ABOVE = {"cold": "below 1", "t0": "below 1", "t2": "above 1"}
-"""Requests at other temperatures."""
+BELOW_OR_ABOVE = {"cold": "below 1", "t0": "below 1", "t2": "above 1"}  # of requests
 TOP_K, TOP_P, MIN_P = 5, 0.65, 0.1
 FEW = 2
 SEED = 19
@@ -40,7 +27,7 @@ OPTIONS = {"num_blocks": 256, "max_num_seqs": 32, "explain_tokens": True}
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     greedy = _engine(L, "greedy sampling")
-    refuse_other_models(greedy)
+    tokens.refuse_other_models(greedy)
     yield from _greedy(L, greedy)
     yield from _temperature(L, _engine(L, "a temperature"))
     cuts = _engine(L, "top-k, top-p and min-p")
@@ -63,9 +50,8 @@ def _greedy(L: Teacher, engine: LessonEngine) -> Script:
     best, second = explained(engine, "ada").candidates[:2]
     one, other = word(engine, best.token_id), word(engine, second.token_id)
     queue = _engine(L, "greedy sampling")
-    L.show(engine)
+    L.show(engine, focus="choice")
     L.choose("ada")
-    L.focus("choice")
     yield L.say(f"""A step ends with a row of **logits**, one score for each of the
         {explained(engine, "ada").vocab_size:,} tokens. **Softmax** turns them into probabilities.
         `ada` sent `{TEXT}`. The model gives `{one}` {best.probability:.1%} and `{other}`
@@ -87,7 +73,7 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
     for number, temperature in enumerate(TEMPERATURES):
         _draw(L, engine, f"t{number}", temperature=temperature)
     cold, plain, hot = (explained(engine, f"t{number}") for number in range(3))
-    first, third = plain.candidates[0], plain.candidates[2]
+    first, second, third = plain.candidates[:3]
     times = first.probability / third.probability
     names = word(engine, first.token_id), word(engine, third.token_id)
     L.focus("choice")
@@ -105,15 +91,14 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
         = The square root of {times:.2f}: a high temperature flattens the distribution. In the
           panel, even `{word(engine, hot.token_id)}` has won, with
           {hot.chosen.final_probability:.1%}.""",
-        answer=lambda: ratio(hot, first.token_id, third.token_id),
+        answer=lambda: tokens.ratio(hot, first.token_id, third.token_id),
         tolerance=0.1,
     )
     yield L.say(
         """The same logits at three temperatures. A low one sharpens the distribution, a high one
         gives unlikely tokens a chance:""",
-        figure=temperatures_figure(engine, (cold, plain, hot)),
+        figure=tokens.temperatures_figure(engine, (cold, plain, hot)),
     )
-    second = plain.candidates[1]
     yield L.predict(
         f"""At which temperature is `{word(engine, second.token_id)}`, the second token, more likely
         than `{names[0]}`?
@@ -123,7 +108,7 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
         = Dividing by one number keeps the order. Towards 0, all probability goes to the best token:
           greedy sampling is the limit.""",
         before=lambda: _draw(L, engine, "cold", temperature=0.002),
-        answer=lambda: second_leads(engine, first.token_id, second.token_id, BELOW_OR_ABOVE),
+        answer=lambda: tokens.second_leads(engine, first.token_id, second.token_id, BELOW_OR_ABOVE),
     )
     L.check(
         f"at temperature 0.002, `{names[0]}` has nearly 100 %",
@@ -175,7 +160,7 @@ def _a_cut_that_adapts(L: Teacher, engine: LessonEngine) -> Script:
     limit = MIN_P * first
     yield L.predict(
         f"""`min_p={MIN_P}` keeps tokens at least {MIN_P} times as likely as **the best one**. The
-        shares at temperature 1 are {shares(plain, limit)}. How many stay? [token]
+        shares at temperature 1 are {tokens.shares(plain, limit)}. How many stay? [token]
         - {sum(one.probability >= MIN_P for one in plain.candidates)}: The limit is not {MIN_P:.0%},
           but a tenth of the best token's {first:.1%}.
         - else: The limit is {MIN_P} times {first:.1%}, so {limit:.1%}.
@@ -199,7 +184,9 @@ def _a_cut_that_adapts(L: Teacher, engine: LessonEngine) -> Script:
           many where it is not.""",
         before=lambda: L.choose("sure-top_k"),
         answer=lambda: " ".join(
-            f"{name}={options[name]}" for name in options if stays(events[name], second.token_id)
+            f"{name}={options[name]}"
+            for name in options
+            if tokens.stays(events[name], second.token_id)
         ),
         choices=tuple(f"{name}={value}" for name, value in options.items()),
     )
@@ -215,17 +202,15 @@ def _the_race(L: Teacher, engine: LessonEngine) -> Script:
     yield L.say(
         f"""Now the draw itself. It is a **race**: every token that is left gets a random number,
         its distance. Its probability is its speed, so it arrives at **number / probability**. The
-        earliest token wins, and each wins as often as its probability says. `bob`'s draw, with
-        `top_k={TOP_K}`:""",
-        figure=race_figure(engine, event),
+        earliest wins, and each as often as its probability says. `bob`'s draw, `top_k={TOP_K}`:""",
+        figure=tokens.race_figure(engine, event),
     )
     yield L.predict(
         f"""Which token wins this race?
         - {word(engine, most.token_id)}: It runs fastest, but its distance is large.
         - {word(engine, least.token_id)}: It has the shortest distance, but it is slow.
         - else: Divide each random number by the token's probability.
-        = It arrives at {event.chosen.arrival:.2f}. The panel shows all arrivals: that is why this
-          token.""",
+        = It arrives at {event.chosen.arrival:.2f}. The panel shows all arrivals.""",
         before=lambda: L.choose("bob"),
         answer=lambda: winner,
         choices=tuple(word(engine, one.token_id) for one in drawn),
@@ -277,12 +262,10 @@ def _the_same_in_any_batch(L: Teacher) -> Script:
         = A random number is a **hash** of four things: seed, sequence, position, token id. None of
           them knows the batch.""",
         before=crowded.run,
-        answer=lambda: num_different(alone, crowded, "bob"),
+        answer=lambda: tokens.num_different(alone, crowded, "bob"),
     )
-    L.check(
-        "finn, with another seed, got another text",
-        crowded.output_tokens("finn") != crowded.output_tokens("bob"),
-    )
+    finn, bob = map(crowded.output_tokens, ("finn", "bob"))
+    L.check("finn, with another seed, got another text", finn != bob)
     tight = _engine(L, "too few blocks", num_blocks=TIGHT, enable_prefix_caching=False)
     tight.add("ada", 8, WISH)
     tight.add("bob", TEXT, WISH, **params)
@@ -295,10 +278,9 @@ def _the_same_in_any_batch(L: Teacher) -> Script:
         - else: The hash takes the **position** in the text, not the number of draws so far.
         = His next position is the same as before, so he draws what he would have drawn.""",
         before=tight.run,
-        answer=lambda: num_different(alone, tight, "bob"),
+        answer=lambda: tokens.num_different(alone, tight, "bob"),
     )
-    preempted = {event.seq_id for event in tight.events_of(ev.RequestPreempted)}
-    L.check("bob was really preempted", preempted == {"bob.0"})
+    L.check("bob was really preempted", tight.facts.requests["bob"].num_preemptions > 0)
 
 
 def _samples(L: Teacher) -> Script:

@@ -83,8 +83,7 @@ def _one_request(L: Teacher) -> Script:
         from token to token, and until the end.""")
     yield L.say("""vLLM calls them `vllm:time_to_first_token_seconds` (**TTFT**),
         `vllm:inter_token_latency_seconds` (**ITL**) and `vllm:e2e_request_latency_seconds`. Our
-        clock is virtual, so we count steps. TTFT has two parts: the time in the queue and the
-        prefill.""")
+        clock is virtual, so we count steps. TTFT is the time in the queue and the prefill.""")
 
 
 def _a_queue(L: Teacher) -> Script:
@@ -152,11 +151,9 @@ def _a_user_who_leaves(L: Teacher) -> Script:
     held = gone.num_used
     L.focus("slots")
     yield L.say(f"""Users also leave. ada and bob are being answered ({held} blocks); cleo waits for
-        a slot. Now **ada closes her browser**, and the server sees that the connection is
-        closed.""")
+        a slot. Now **ada closes her browser**, and the server sees it.""")
     yield L.predict(
-        f"""It calls `abort_request`. How many blocks are in use right after that, before any
-        further step? [block]
+        f"""It calls `abort_request`. How many blocks are in use right after that? [block]
         - {held}: ada's blocks are released at once: her request needs no keys and values any more.
         - 0: bob still has his.
         = The blocks are free at once, not when her answer would have ended. A server that misses

@@ -1,8 +1,6 @@
 """Lesson 13: the same weights in fewer bytes, and twice the blocks in the same memory."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 from minivllm.events import types as ev
 from minivllm.lessons.shown.bits import bits_figure, block_figure, first_matrix
@@ -13,11 +11,6 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
-if TYPE_CHECKING:
-    import torch
-
-LAPTOP_BYTES_PER_SECOND = 20e9
-BILLION = 10**9
 FLOAT32, BF16 = 4, 2
 """Bytes of a number."""
 ANSWER = 12
@@ -60,7 +53,6 @@ def run(L: Teacher) -> Script:
 
 
 def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngine) -> Script:
-    bound = LAPTOP_BYTES_PER_SECOND / (FLOAT32 * BILLION)
     yield L.predict(
         f"""A laptop reads about 20 GB per second from its memory. A model has one billion weights
         in float32, {FLOAT32} bytes each. How many tokens per second can a single user get, at most?
@@ -69,7 +61,7 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
         - 10: That would be bfloat16, 2 bytes each.
         - else: {FLOAT32} GB for each token, and 20 GB per second.
         = With 4-bit weights, 5 bits with all that they need, it would be 32.""",
-        answer=lambda: round(bound),
+        answer=lambda: round(20e9 / (FLOAT32 * 10**9)),
         tolerance=0.1,
     )
     weights = weights_per_pass(stored.loaded.config)
@@ -95,7 +87,7 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
 
 
 def _exact_inside_the_core(
-    L: Teacher, unpacked: LessonEngine, stored: LessonEngine, matrix: torch.Tensor
+    L: Teacher, unpacked: LessonEngine, stored: LessonEngine, matrix: Any
 ) -> Script:
     for engine in (unpacked, stored):
         engine.add("ada", "Repeat three times: Olga sees the moon", ANSWER, chat=True)
@@ -119,7 +111,7 @@ def _exact_inside_the_core(
     )
 
 
-def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
+def _a_block(L: Teacher, matrix: Any) -> Script:
     """Q4_1, with real weights."""
     from minivllm.runtime.quantization.formats import FORMATS
 
@@ -147,8 +139,7 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     )
     yield L.predict(
         f"""The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and the
-        scale is {step:.4f}. Each weight gets the nearest value. How far off can a weight be, at
-        most?
+        scale is {step:.4f}. Each weight gets the nearest value. How far off can one be, at most?
         - {round(step, 4)}: Of two values, the nearer one is at most half of their distance away.
         - 0: Between two values there is nothing: a weight there must move.
         - else: The worst place is the middle between two values.
@@ -247,9 +238,8 @@ def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
 
 
 def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
-    few = _engine(L, "ada alone", num_blocks=AMPLE)
+    few, fewer = _engine(L, "ada alone", num_blocks=AMPLE), "she needs fewer steps"
     many = _engine(L, "ada alone, twice the memory", num_blocks=2 * AMPLE)
-    fewer = "she needs fewer steps"
     for engine in (few, many):
         engine.add("ada", PROMPT, max_tokens=WISH)
     yield L.predict(

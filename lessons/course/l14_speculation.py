@@ -2,13 +2,9 @@
 
 from minivllm.errors import LessonError
 from minivllm.events import types as ev
+from minivllm.lessons.shown import tokens
 from minivllm.lessons.shown.roofline import H100
-from minivllm.lessons.shown.tokens import (
-    drafts_and_drawn,
-    in_words,
-    measured_step_times,
-    step_times_figure,
-)
+from minivllm.lessons.shown.tokens import in_words
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import num_accepted, num_drafted, token_steps
 from minivllm.lessons.teacher.prompts import DIARY
@@ -104,13 +100,13 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
           so its token counts.
         - {1 + GUESSES}: Only if all drafts are right.
         = Even if all drafts are wrong, a step gives one token, as without drafts.""",
-        answer=lambda: _tokens_of_last_step(engine),
+        answer=lambda: token_steps(engine, "ada").count(engine.fold.step),
     )
     yield L.say(
         """The drafts, and below each what the model drew in its place; the last place follows the
         last draft. After a wrong draft, nothing counts. The first token that differs is the model's
         own, and final.""",
-        figure=drafts_and_drawn(engine, drafts, drawn),
+        figure=tokens.drafts_and_drawn(engine, drafts, drawn),
     )
     yield from _roll_back(L, engine, computed, accepted)
 
@@ -210,7 +206,7 @@ def _a_draft_model(L: Teacher) -> Script:
 
 
 def _what_it_costs(L: Teacher) -> Script:
-    times = measured_step_times()
+    times = tokens.measured_step_times()
     alone, many = 1 + GUESSES, MANY * (1 + GUESSES)
     yield L.say(
         f"""Now the price of a wrong draft: its row goes through the model for nothing. Measured
@@ -218,7 +214,7 @@ def _what_it_costs(L: Teacher) -> Script:
         one. Up to {drafter.CHEAP_ROWS} rows or so, reading the weights takes longer than
         computing.""",
         focus="budget",
-        figure=step_times_figure(times),
+        figure=tokens.step_times_figure(times),
     )
     yield L.predict(
         f"""**One request**: with {GUESSES} drafts, a step has {alone} rows and takes {times[alone]}
@@ -312,11 +308,6 @@ def _num_steps(engine: LessonEngine) -> int:
 
 def _outputs(engine: LessonEngine) -> tuple[int, ...]:
     return tuple(engine.output_tokens("ada"))
-
-
-def _tokens_of_last_step(engine: LessonEngine) -> int:
-    steps = token_steps(engine, "ada")
-    return steps.count(steps[-1])
 
 
 def _step_to_watch(engine: LessonEngine) -> int:

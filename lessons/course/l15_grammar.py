@@ -6,15 +6,8 @@ from textwrap import wrap
 from minivllm.events import types as ev
 from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
 from minivllm.lessons.scenarios.stories import is_json
-from minivllm.lessons.shown.tokens import (
-    mask_figure,
-    names,
-    next_bytes,
-    num_common,
-    percent,
-    states_figure,
-    wanted_after,
-)
+from minivllm.lessons.shown import tokens
+from minivllm.lessons.shown.tokens import names, next_bytes, percent
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import num_accepted, token_steps
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -32,16 +25,11 @@ OPTIONS = {
     "explain_tokens": True,
 }  # fmt: skip
 WORD = {"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": WORD,
-        "age": {"type": "integer", "minimum": 0, "maximum": 120},
-        "city": WORD,
-        "favourite_food": {"enum": ["bread", "nuts"]},
-    },
-    "required": ["name", "age", "city", "favourite_food"],
-    "additionalProperties": False,
+PROPERTIES = {
+    "name": WORD,
+    "age": {"type": "integer", "minimum": 0, "maximum": 120},
+    "city": WORD,
+    "favourite_food": {"enum": ["bread", "nuts"]},
 }
 
 
@@ -101,7 +89,7 @@ def _an_automaton(L: Teacher) -> Script:
         """What is left of the pattern is the **state** of the machine. It is all that a grammar has
         to remember about a text. A byte that does not fit leads to **nothing**, and there is no way
         back.""",
-        figure=states_figure(automaton, ("", "n", "no", "ye", "nox")),
+        figure=tokens.states_figure(automaton, ("", "n", "no", "ye", "nox")),
     )
 
 
@@ -165,7 +153,7 @@ def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: 
         answer=lambda: _not_prevented([formed.text(name) for name in ("ada", "ada again")]),
         because=lambda: (
             f"She gets `{formed.text('ada')}`. With another seed the name is"
-            f" {_name(formed.text('ada again'))}: of the right form, and wrong."
+            f" {json.loads(formed.text('ada again'))['name']}: of the right form, and wrong."
         ),
     )
 
@@ -183,7 +171,7 @@ def _the_distribution(L: Teacher) -> Script:
         f"""What does a mask do to the probabilities? `bob` asks `{CAPITAL}`, and may answer only
         {", ".join(CITIES[:-1])} or {CITIES[-1]}. These are the candidates for his first token.""",
         focus="slots",
-        figure=mask_figure(engine, event)[:7],
+        figure=tokens.mask_figure(engine, event)[:7],
     )
     word = engine.fold.token_pieces[best.token_id]
     yield L.predict(
@@ -200,8 +188,7 @@ def _the_distribution(L: Teacher) -> Script:
     yield L.predict(
         """So what does bob answer, greedily, with only these three cities to choose from?
         - Oslo
-        - Paris: The model knows it, but has learned to say it at the end of a sentence, and not as
-          a first word.
+        - Paris: The model knows it, but has learned to say it at the end of a sentence, not first.
         - Rome
         - else: The model never begins an answer with a city.
         = The mask forced the model off its path, and on a strange one it only guesses.""",
@@ -235,7 +222,7 @@ def _the_models_own_form(L: Teacher, other: LessonEngine) -> Script:
 def _forced_tokens(L: Teacher) -> Script:
     plain = _engine(L, "without jump-forward")
     jumping = _engine(L, "jump-forward", speculative_config=PROMPT_LOOKUP)
-    form = StructuredOutputsParams(json=SCHEMA, whitespace_pattern=" ?")
+    form = StructuredOutputsParams(json=_schema(*PROPERTIES), whitespace_pattern=" ?")
     for engine in (plain, jumping):
         engine.add("cleo", RECORD, 60, chat=True, ignore_eos=False, structured_outputs=form)
     plain.run()
@@ -278,7 +265,7 @@ def _forced_tokens(L: Teacher) -> Script:
         figure=tuple(wrap(jumping.text("cleo"), 40)),
     )
     L.check("both answers are equal", plain.output_tokens("cleo") == jumping.output_tokens("cleo"))
-    wanted = wanted_after(plain, "Tokyo")
+    wanted = tokens.wanted_after(plain, "Tokyo")
     L.check(f"after Tokyo it wanted `{wanted}`", wanted == '"}')
     yield from _rolling_back(L, jumping)
 
@@ -286,7 +273,7 @@ def _forced_tokens(L: Teacher) -> Script:
 def _rolling_back(L: Teacher, engine: LessonEngine) -> Script:
     encode = engine.engine.tokenizer.encode
     read, now = encode('{"name": "Hana", "age": 27, '), encode('{"name": "Hana", "age": 30')
-    common = num_common(read, now)
+    common = [one == other for one, other in zip(read, now, strict=False)].index(False)
     yield L.predict(
         f"""But other drafts can be wrong. The grammar has read the {len(read)} tokens of `{{"name":
         "Hana", "age": 27, `, and the text became `{{"name": "Hana", "age": 30`: the first {common}
@@ -325,20 +312,17 @@ def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
     return L.engine(name, **OPTIONS, **options)
 
 
-def _name(text: str) -> str:
-    return json.loads(text)["name"]
-
-
 def _not_prevented(texts: list[str]) -> str:
     """Which of three faults the answers with a schema have."""
     if not all(map(is_json, texts)):
         return "a text that is not JSON"
-    names = {_name(text) for text in texts}
+    names = {json.loads(text)["name"] for text in texts}
     if any(name[0].islower() for name in names):
         return "a name in small letters"
     return "a wrong name" if names != {"Hana"} else "none"
 
 
 def _schema(*names: str) -> dict[str, object]:
-    properties = {name: SCHEMA["properties"][name] for name in names}
-    return {**SCHEMA, "properties": properties, "required": list(names)}
+    properties = {name: PROPERTIES[name] for name in names}
+    schema = {"type": "object", "additionalProperties": False}
+    return {**schema, "properties": properties, "required": list(names)}

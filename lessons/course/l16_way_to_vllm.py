@@ -133,8 +133,7 @@ def _the_same_files_and_events(L: Teacher) -> Script:
     yield L.predict(
         """Our `block.hashed` says what BlockStored says. Three of our events sound like an end.
         Which one must become `BlockRemoved`?
-        - block.released: One owner has released it. Others may hold it, and its contents can still
-          be found.
+        - block.released: One owner has released it. Others may hold it, and it can still be found.
         - block.freed: **Free is not evicted** (lesson 8): it can still be found. The router would
           forget it too early.
         - block.evicted

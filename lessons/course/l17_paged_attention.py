@@ -116,8 +116,7 @@ def run(L: Teacher) -> Script:
           layer. Every layer reads its own keys and values.
         - {trace.num_tokens * engine.bytes_per_token * config.num_hidden_layers}: The
           {engine.bytes_per_token:,} bytes already count all layers.
-        = The kernel computes little with each byte, so the speed of memory limits decoding: see
-          lesson 18.""",
+        = The kernel computes little with each byte, so memory limits decoding: see lesson 18.""",
         answer=lambda: trace.num_tokens * engine.bytes_per_token,
         tolerance=0.05,
     )
@@ -137,8 +136,7 @@ def run(L: Teacher) -> Script:
         - the same
         - nearly the same: Sums in a different order can differ in the last digits, but here this
           does not change the choice of a token.
-        - different ones: Both compute the same formula. Only the place and the order of the reads
-          differ.
+        - different ones: Both compute the same formula. Only place and order of the reads differ.
         = Every fast kernel here is tested against a slow reference that is obviously correct.""",
         answer=lambda: _same_tokens(L, is_live),
         focus="slots",

@@ -194,9 +194,3 @@ def wanted_after(engine: LessonEngine, text: str) -> str:
 def percent(share: float) -> str:
     """`75.0 %`; four digits for small shares."""
     return f"{100 * share:.1f} %" if share >= 0.1 else f"{100 * share:.4g} %"
-
-
-def num_common(read: Seq[int], wanted: Seq[int]) -> int:
-    """How many tokens two lists have in common, from the first on."""
-    pairs = enumerate(zip(read, wanted, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(read), len(wanted)))
