@@ -2,7 +2,6 @@
 
 from minivllm.events import types as ev
 from minivllm.lessons.shown.kernel_reads import SPLITS, Look, Shape
-from minivllm.lessons.shown.measured import OPERATIONS_PER_BYTE, in_words, measured_kernels, points
 from minivllm.lessons.shown.recorded import (
     NOTICE,
     look_or_recorded,
@@ -12,8 +11,12 @@ from minivllm.lessons.shown.recorded import (
 )
 from minivllm.lessons.shown.roofline import (
     H100,
+    OPERATIONS_PER_BYTE,
     Point,
+    in_words,
+    measured_kernels,
     operations_per_byte,
+    points,
     roofline,
     weights_per_pass,
 )

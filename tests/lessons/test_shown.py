@@ -14,7 +14,6 @@ from minivllm.lessons.shown.drawings import (
     prompt_hashes,
     table_and_pool,
 )
-from minivllm.lessons.shown.measured import points
 from minivllm.lessons.shown.quantize import (
     Int8Cache,
     dequantize_block,
@@ -23,7 +22,7 @@ from minivllm.lessons.shown.quantize import (
     quantize_head,
     unpack_block,
 )
-from minivllm.lessons.shown.roofline import H100, weights_per_pass
+from minivllm.lessons.shown.roofline import H100, points, weights_per_pass
 from minivllm.lessons.teacher.prompts import RULES, STORIES
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
