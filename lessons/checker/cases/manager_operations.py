@@ -21,15 +21,17 @@ def manager_of(
     num_blocks: int,
     block_size: int = 4,
     enable_prefix_caching: bool = False,
-    kind: type = KVCacheManager,
+    kind: type | None = None,
 ) -> Any:
     bus = EventBus(VirtualClock())
     bus.subscribe(lambda event: None)
+    kind = kind or KVCacheManager  # not as a default: the name is looked up at each call
     return kind(BlockPool(num_blocks, bus), block_size, enable_prefix_caching, bus)
 
 
-def scheduler_of(manager: Any, max_model_len: int, kind: type = Scheduler, **options: Any) -> Any:
+def scheduler_of(manager: Any, max_model_len: int, kind: type | None = None, **options: Any) -> Any:
     """options: of the engine's configuration"""
+    kind = kind or Scheduler
     return kind(EngineConfig(**options), manager, max_model_len, manager._bus)
 
 
