@@ -118,8 +118,8 @@ class Predict:
 
     def read(self, typed: str) -> Answer | None:
         """Parse the typed answer: a number, or the number or text of a choice. None if invalid."""
-        typed = typed.strip().rstrip("%").replace(",", "").strip()
-        value = _number(typed)
+        typed = typed.strip()
+        value = _number(typed.rstrip("%").replace(",", ""))
         if value is None or not self.choices:
             known = (choice for choice in self.choices if choice.casefold() == typed.casefold())
             return next(known, value)
