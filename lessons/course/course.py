@@ -1,21 +1,30 @@
-"""The course in one table: each concept with its lesson and its panels.
+"""The course in one table, course.toml: each lesson with its concept, its panels and its terms.
 
-`tools/site/course_tables.py` makes the site's list of ideas from it. What a lesson teaches and needs
-is in `concepts.py`.
+`tools/site/course_tables.py` makes the site's lists from it. The terms are those of the texts, so
+`tests/lessons/test_concepts.py` finds a lesson that uses a term before it is taught.
 """
 
+import tomllib
+from collections.abc import Sequence
+from importlib.resources import files
 from typing import NamedTuple
 
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.course.library import find_lesson
 from minivllm.tui.lesson import PanelName
 
+_TABLE = tomllib.loads(files(__package__).joinpath("course.toml").read_text(encoding="utf-8"))
+
 
 class Concept(NamedTuple):
     name: str
     lesson: str
-    panels: tuple[PanelName, ...]
+    panels: list[PanelName]
     """Panels that its lesson highlights. The dashboard shows them for any run."""
+    teaches: list[str]
+    """Terms, as in the lesson's text."""
+    needs: list[str]
+    """Terms of earlier lessons."""
 
     @property
     def exercises(self) -> tuple[str, ...]:
@@ -24,53 +33,15 @@ class Concept(NamedTuple):
         return tuple(one.name for one in exercises() if one.lesson == number)
 
 
-COURSE = (
-    Concept(
-        "what serving is: users, engine, device",
-        "what-serving-is",
-        ("slots", "timelines", "waiting", "finished"),
-    ),
-    Concept("tokens and the one-by-one loop", "tokens", ("slots", "finished")),
-    Concept("the KV cache: what it saves, how it grows", "kv-cache", ("blockmap", "step_history")),
-    Concept("reservation and fragmentation", "naive-serving", ("blockmap", "waiting")),
-    Concept("blocks and block tables", "block-tables", ("blockmap", "inspector", "freequeue")),
-    Concept("static and continuous batching", "batching", ("timelines", "waiting")),
-    Concept("one pass for many lengths: the flattened batch", "one-pass", ("flat_batch", "slots")),
-    Concept(
-        "token budget, prefill and decode, chunked prefill",
-        "token-budget",
-        ("budget", "step_history"),
-    ),
-    Concept(
-        "prefix sharing: hash chain, free is not evicted, LRU",
-        "prefix-sharing",
-        ("prefix_tree", "freequeue"),
-    ),
-    Concept(
-        "copy-on-write: parallel samples and beams", "copy-on-write", ("blockmap", "inspector")
-    ),
-    Concept("preemption and tail latency", "preemption", ("timelines", "waiting")),
-    Concept(
-        "sampling: temperature, cuts, the draw, why this token", "sampling", ("choice", "finished")
-    ),
-    Concept("serving: from a curl to events and metrics", "serving", ("eventlog", "timelines")),
-    Concept(
-        "weights and KV cache in fewer bits: scales, capacity and bandwidth",
-        "bytes",
-        ("blockmap", "timelines", "step_history"),
-    ),
-    Concept(
-        "speculative decoding: drafts, verification, roll-back",
-        "speculation",
-        ("budget", "blockmap", "step_history"),
-    ),
-    Concept(
-        "structured output: automaton, mask, forced tokens", "grammar", ("choice", "step_history")
-    ),
-    Concept("the way to vLLM: the same names", "way-to-vllm", ("budget", "eventlog")),
-    Concept("the paged attention kernel", "paged-attention", ("xray", "mass")),
-    Concept("the kernel ladder and the memory-bandwidth limit", "kernel-ladder", ("xray",)),
-)
+class Practice(NamedTuple):
+    name: str
+    needs: list[str]
+    teaches: Sequence[str] = ()
+
+
+COURSE = tuple(Concept(**one) for one in _TABLE["lesson"])
+PRACTICE = tuple(Practice(**one) for one in _TABLE["exercise"])
+"""In the order of `info.toml`: the main track, kernels, electives."""
 
 
 class PanelPlace(NamedTuple):

@@ -2,7 +2,6 @@
 
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import token_steps
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 THREE = ("ada", "bob", "cleo")
@@ -20,10 +19,9 @@ NEXT, ONE_ENDED, ALL_ENDED = "in the next step", "when one answer ends", "when a
 def run(L: Teacher) -> Script:
     engine = _engine(L, "")
     yield L.say(
-        "A language model is a file of numbers, its **weights**. Given a text, it computes which"
-        " piece comes next. **Serving** means keeping the weights in memory and answering many"
-        " users with them. The **engine** plans what runs; the **device**, a GPU or this CPU,"
-        " computes it.",
+        """A language model is a file of numbers, its **weights**. Given a text, it computes which
+        piece comes next. **Serving** means keeping the weights in memory and answering many users
+        with them. The **engine** plans what runs; the **device**, a GPU or this CPU, runs it.""",
         focus="slots",
         figure=(
             " ada  ┐",
@@ -32,11 +30,10 @@ def run(L: Teacher) -> Script:
         ),
     )
     yield L.say(
-        "Try it in three terminals: `minivllm serve house --events` loads a small model and waits"
-        " for requests. `minivllm attach http://localhost:8000` draws what its"
-        " engine does. In the third, three users at the same moment (`&`). They end at once:"
-        " `←` steps back. This lesson has an engine of its own, and the panels show it. Later"
-        " lessons explain their words.",
+        """Try it in three terminals: `minivllm serve house --events` loads a small model and waits
+        for requests. `minivllm attach http://localhost:8000` draws what its engine does. In the
+        third, three users at the same moment (`&`). They end at once: `←` steps back. This lesson
+        has an engine of its own, and the panels show it. Later lessons explain their words.""",
         figure=(
             "url=localhost:8000/generate",
             *(f'curl $url -d \'{{"prompt": "{begin}"}}\' &' for begin in BEGIN),
@@ -47,54 +44,43 @@ def run(L: Teacher) -> Script:
     yield from _one_more(L)
     yield from _a_crowd(L)
     yield L.say(
-        "Users want the first word soon and the next ones without pauses: a low **latency**. The"
-        " owner of the device wants many words per second for all users together: a high"
-        " **throughput**. Most of what an engine decides is a compromise of the two, and the"
-        " lessons show each decision.",
+        """Users want the first word soon and the next ones without pauses: a low **latency**. The
+        owner of the device wants many words per second for all users together: a high
+        **throughput**. Most of what an engine decides is a compromise of the two, and the lessons
+        show each decision.""",
         focus="timelines",
         diagram="serving",
     )
-    yield L.say(
-        "In the code: `minivllm/server/` is the HTTP side, `minivllm/engine/engine.py` the engine,"
-        " `minivllm/runtime/` the device's part. **vLLM** is a widely used open-source engine, and"
-        " minivllm a small one of its design: there they are `vllm/entrypoints/openai`,"
-        " `vllm/v1/engine` and `vllm/v1/worker`. Next: how a text becomes numbers."
-    )
+    yield L.say("""In the code: `minivllm/server/` is the HTTP side, `minivllm/engine/engine.py` the
+        engine, `minivllm/runtime/` the device's part. **vLLM** is a widely used open-source engine,
+        and minivllm a small one of its design: there they are `vllm/entrypoints/openai`,
+        `vllm/v1/engine` and `vllm/v1/worker`. Next: how a text becomes numbers.""")
 
 
 def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
     for name in THREE:
         _ask(engine, name)
     yield L.predict(
-        "`ada`, `bob` and `cleo` each press Enter on a `curl` at the same moment. The engine works"
-        " in **steps**: a step is one pass through the model. On how many of the three requests"
-        " does its first step work?",
+        """`ada`, `bob` and `cleo` each press Enter on a `curl` at the same moment. The engine works
+        in **steps**: a step is one pass through the model. On how many of the three requests does
+        its first step work? [request]
+        - 1: A queue at a counter works like that. One pass of the model can serve several.
+        - 0: The engine waits for nobody: there is work, so it starts.
+        = All three share this pass, and so the weights, which are in memory once for all users.""",
         before=engine.step,
         answer=lambda: len(engine.fold.scheduled),
-        unit="request",
-        why={
-            1: "A queue at a counter works like that. One pass of the model can serve several.",
-            0: "The engine waits for nobody: there is work, so it starts.",
-        },
-        because=(
-            "All three share this pass, and so the weights, which are in memory once however many"
-            " users ask."
-        ),
     )
     L.check("no request waits", not engine.fold.waiting)
     yield L.predict(
-        "In one step a request gets one **token**, a short piece of text. Each of the three wants"
-        f" {WISH} tokens. After how many steps do all three have their answers?",
+        f"""In one step a request gets one **token**, a short piece of text. Each of the three wants
+        {WISH} tokens. After how many steps do all three have their answers? [step]
+        - {len(THREE) * WISH}: That is one user after another. Here each step serves all three.
+        - 1: A token depends on the one before it, so an answer cannot come in one step.
+        - {WISH // len(THREE)}: They do not share out the tokens: each gets its own.
+        = Each step gave every user one token.""",
         before=engine.run,
         answer=lambda: engine.fold.step,
         focus="timelines",
-        unit="step",
-        why={
-            len(THREE) * WISH: "That is one user after another. Here each step serves all three.",
-            1: "A token depends on the one before it, so an answer cannot come in one step.",
-            WISH // len(THREE): "They do not share out the tokens: each gets its own.",
-        },
-        because="Each step gave every user one token.",
     )
     alone = {name: _engine(L, f"only {name}") for name in THREE}
     for name, one in alone.items():
@@ -106,19 +92,16 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
         {one.fold.step for one in alone.values()} == {WISH},
     )
     yield L.predict(
-        "Three users shared every pass of the model. For how many of them is the text different"
-        " from the text that they would get alone?",
+        f"""Three users shared every pass of the model. For how many of them is the text different
+        from the text that they would get alone? [user]
+        - {len(THREE)}: The requests share weights and time, but no text.
+        - 2: It does not matter who came first.
+        - else: The requests share weights and time, but no text.
+        = This engine decides **when** your token is computed, never **which** token it is.""",
         answer=lambda: sum(
             engine.output_tokens(name) != one.output_tokens(name) for name, one in alone.items()
         ),
         focus="finished",
-        unit="user",
-        why={
-            len(THREE): "The requests share weights and time, but no text.",
-            2: "It does not matter who came first.",
-        },
-        otherwise="The requests share weights and time, but no text.",
-        because="This engine decides **when** your token is computed, never **which** token it is.",
     )
 
 
@@ -130,20 +113,16 @@ def _one_more(L: Teacher) -> Script:
     joined = engine.fold.step + 1
     _ask(engine, LATE)
     yield L.predict(
-        f"The same three again, after 4 of their {WISH} steps. Now `{LATE}` sends a request, too."
-        " When does the engine begin with it?",
+        f"""The same three again, after 4 of their {WISH} steps. Now `{LATE}` sends a request, too.
+        When does the engine begin with it?
+        - {NEXT}
+        - {ONE_ENDED}: Only if all places were taken. Three of {SLOTS} are.
+        - {ALL_ENDED}: Old servers did that. Lesson 5 measures what it costs.
+        = Each step begins with a new plan, so a request can join between any two steps. It cannot
+          join a step that is already running.""",
         before=engine.step,
         answer=lambda: NEXT if token_steps(engine, LATE) == [joined] else ONE_ENDED,
-        choices=(NEXT, ONE_ENDED, ALL_ENDED),
         focus="slots",
-        why={
-            ONE_ENDED: f"Only if all places were taken. Three of {SLOTS} are.",
-            ALL_ENDED: "Old servers did that. Lesson 5 measures what it costs.",
-        },
-        because=(
-            "Each step begins with a new plan, so a request can join between any two steps. It"
-            " cannot join a step that is already running."
-        ),
     )
     L.check("the three others got a token in that step, too", len(engine.fold.scheduled) == SLOTS)
     engine.run()
@@ -154,21 +133,16 @@ def _a_crowd(L: Teacher) -> Script:
     for name in CROWD:
         _ask(engine, name)
     yield L.predict(
-        f"Now {len(CROWD)} users ask at once, and this engine may run at most {SLOTS} requests in"
-        " a step (vLLM's option `max_num_seqs`). How many wait after the first step?",
+        f"""Now {len(CROWD)} users ask at once, and this engine may run at most {SLOTS} requests in
+        a step (vLLM's option `max_num_seqs`). How many wait after the first step? [request]
+        - 0: There are {SLOTS} places and {len(CROWD)} requests.
+        - {len(CROWD) - 1}: One request does not hold up the others: four run together.
+        - {SLOTS}: Those are running.
+        = Why a limit at all? Each running request needs memory of its own on the device. What it
+          holds, and how to waste none of it, is a large part of this course.""",
         before=engine.step,
         answer=lambda: len(engine.fold.waiting),
         focus="waiting",
-        unit="request",
-        why={
-            0: f"There are {SLOTS} places and {len(CROWD)} requests.",
-            len(CROWD) - 1: "One request does not hold up the others: four run together.",
-            SLOTS: "Those are running.",
-        },
-        because=(
-            "Why a limit at all? Each running request needs memory of its own on the device. What"
-            " it holds, and how to waste none of it, is a large part of this course."
-        ),
     )
     engine.run()
     L.check(
@@ -185,4 +159,4 @@ def _engine(L: Teacher, name: str) -> LessonEngine:
 
 
 def _ask(engine: LessonEngine, name: str) -> None:
-    engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WISH)
+    engine.add(name, PROMPT, max_tokens=WISH)

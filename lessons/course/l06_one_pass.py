@@ -1,9 +1,11 @@
 """Lesson 6: sequences of different length share one pass as a flat list of tokens, not padded."""
 
+from collections.abc import Callable
+from itertools import accumulate
+
 from minivllm.events import types as ev
 from minivllm.lessons.shown.drawings import flat_ranges
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 from minivllm.tui.widgets.steps.flat_batch import InputToken, input_tokens
 
@@ -30,116 +32,93 @@ def run(L: Teacher) -> Script:
     yield from _what_each_row_needs(L, engine)
     yield from _attention_stays_apart(L, engine)
     yield from _what_padding_would_cost(L, engine)
-    yield L.say(
-        "In the code: `InputBatch.prepare` in `minivllm/runtime/input_batch.py` makes the four"
-        " lists, and the layers in `minivllm/runtime/model/decoder.py` take them as"
-        " `[num_tokens, hidden_size]`. In vLLM: `_prepare_inputs` in"
-        " `vllm/v1/worker/gpu_model_runner.py`. Lesson 17 shows the kernel that attends.",
-    )
-    yield L.say(
-        "On the Scheduler screen (key 3), the panel Flat batch shows these rows for any run. The"
-        " number of rows is the work of a step: one for a sequence that writes, a whole prompt for"
-        " a new one. Who may add how many rows to a step? That is the next lesson."
-    )
+    yield L.say("""In the code: `InputBatch.prepare` in `minivllm/runtime/input_batch.py` makes the
+        four lists, and the layers in `minivllm/runtime/model/decoder.py` take them as `[num_tokens,
+        hidden_size]`. In vLLM: `_prepare_inputs` in `vllm/v1/worker/gpu_model_runner.py`. Lesson 17
+        shows the kernel that attends.""")
+    yield L.say("""On the Scheduler screen (key 3), the panel Flat batch shows these rows for any
+        run. The number of rows is the work of a step: one for a sequence that writes, a whole
+        prompt for a new one. Who may add how many rows to a step? That is the next lesson.""")
 
 
 def _padded_or_flat(L: Teacher, engine: LessonEngine) -> Script:
     lengths = [1, PROMPTS["bob"], PROMPTS["cleo"]]
     longest, total = max(lengths), sum(lengths)
-    yield L.say(
-        "`ada` has got her first tokens. The next step must process one token of hers, and the"
-        f" new prompts of `bob`, {PROMPTS['bob']} tokens, and `cleo`, {PROMPTS['cleo']}. A device"
-        " is fast with large rectangles of numbers. How do three sequences of different length"
-        " become one rectangle?",
-        focus="slots",
-    )
+    L.focus("slots")
+    yield L.say(f"""`ada` has got her first tokens. The next step must process one token of hers,
+        and the new prompts of `bob`, {PROMPTS["bob"]} tokens, and `cleo`, {PROMPTS["cleo"]}. A
+        device is fast with large rectangles of numbers. How do three sequences of different length
+        become one rectangle?""")
     yield L.predict(
-        "The old way is **padding**: one line for each sequence, all as long as the longest, with"
-        " the empty places filled by tokens that mean nothing. How many of the places of this step"
-        " would be padding?",
+        f"""The old way is **padding**: one line for each sequence, all as long as the longest, with
+        the empty places filled by tokens that mean nothing. How many of the places of this step
+        would be padding? [place]
+        - {len(lengths) * longest}: These are all places; {total} of them hold real tokens.
+        - {total}: These are the real tokens.
+        - {longest}: That is the length of one line.
+        - else: {len(lengths)} lines of {longest} places, and {total} real tokens.
+        = The device multiplies each of them with all weights, and the results are thrown away.""",
         before=engine.step,
         answer=lambda: _padded(_lengths(engine)) - sum(_lengths(engine)),
-        unit="place",
-        why={
-            len(lengths) * longest: f"These are all places; {total} of them hold real tokens.",
-            total: "These are the real tokens.",
-            longest: "That is the length of one line.",
-        },
-        otherwise=f"{len(lengths)} lines of {longest} places, and {total} real tokens.",
-        because=(
-            "The device multiplies each of them with all weights, and the results are thrown away."
-        ),
     )
     L.check(
         f"the engine ran {total} tokens for three sequences in this step",
         sorted(_lengths(engine)) == sorted(lengths),
     )
-    yield L.say(
-        "This engine pads nothing. It writes the tokens of all sequences **one after another**"
-        f" into one list: the **flattened** (or ragged) **batch**, a rectangle of {total} rows and"
-        " as many columns as the model is wide."
-    )
+    yield L.say(f"""This engine pads nothing. It writes the tokens of all sequences **one after
+        another** into one list: the **flattened** (or ragged) **batch**, a rectangle of {total}
+        rows and as many columns as the model is wide.""")
     yield L.predict(
-        "The rows are numbered from 0: ada's token, then bob's prompt, then cleo's. In which row"
-        " does cleo's prompt begin?",
+        f"""The rows are numbered from 0: ada's token, then bob's prompt, then cleo's. In which row
+        does cleo's prompt begin?
+        - 0: That is her first token's position in her own text, not its row in the list.
+        - {1 + total - PROMPTS["cleo"]}: Rows are counted from 0.
+        - {longest}: With padding, a line begins every 11 places. Here nothing is padded.
+        - else: Add up the tokens of the sequences before hers.""",
         answer=lambda: _rows(engine, "cleo")[0].row,
-        why={
-            0: "That is her first token's position in her own text, not its row in the list.",
-            1 + total - PROMPTS["cleo"]: "Rows are counted from 0.",
-            longest: "With padding, a line begins every 11 places. Here nothing is padded.",
-        },
-        otherwise="Add up the tokens of the sequences before hers.",
         because=lambda: (
             "The boundaries are the running sums of the lengths,"
-            f" {_boundaries(engine)}: `query_start_loc`."
+            f" {[0, *accumulate(_lengths(engine))]}: `query_start_loc`."
         ),
     )
 
 
 def _what_each_row_needs(L: Teacher, engine: LessonEngine) -> Script:
-    yield L.say(
-        "Most layers treat each row alone: they multiply it with the same weights, whichever"
-        " sequence it belongs to. So they need no boundaries at all. But a row has lost its"
-        " place in its text, and each sequence starts anew at 0. So a second list goes with the"
-        " first: the **positions**."
-    )
+    yield L.say("""Most layers treat each row alone: they multiply it with the same weights,
+        whichever sequence it belongs to. So they need no boundaries at all. But a row has lost its
+        place in its text, and each sequence starts anew at 0. So a second list goes with the first:
+        the **positions**.""")
     yield L.predict(
-        f"ada's prompt had {PROMPTS['ada']} tokens (positions 0 to {PROMPTS['ada'] - 1}). Before"
-        f" this step, the model had written {HEAD_START} more. The newest of them is her row in"
-        " this step. What is its position?",
+        f"""ada's prompt had {PROMPTS["ada"]} tokens (positions 0 to {PROMPTS["ada"] - 1}). Before
+        this step, the model had written {HEAD_START} more. The newest of them is her row in this
+        step. What is its position?
+        - 0: That is its row in the list. Its position is its place in her text.
+        - {PROMPTS["ada"] + HEAD_START}: Positions are counted from 0.
+        - {PROMPTS["ada"]}: That was the position of the first token that she got.
+        - else: Count her tokens, from 0, up to the newest one.
+        = A row's position is independent of the other sequences in the list.""",
         answer=lambda: _rows(engine, "ada")[0].position,
-        why={
-            0: "That is its row in the list. Its position is its place in her text.",
-            PROMPTS["ada"] + HEAD_START: "Positions are counted from 0.",
-            PROMPTS["ada"]: "That was the position of the first token that she got.",
-        },
-        otherwise="Count her tokens, from 0, up to the newest one.",
-        because="A row's position is independent of the other sequences in the list.",
     )
     table = engine.table("bob")
     last = _rows(engine, "bob")[-1]
     yield L.predict(
-        "The third list says where the keys and values of each row are written: the **slot"
-        f" mapping** of lesson 4. bob's last row has position {last.position}, his block table is"
-        f" {table}, and blocks have {SIZE} tokens. Which slot?",
+        f"""The third list says where the keys and values of each row are written: the **slot
+        mapping** of lesson 4. bob's last row has position {last.position}, his block table is
+        {table}, and blocks have {SIZE} tokens. Which slot?
+        - {last.row}: That is the row. The cache is not in the order of the rows.
+        - {table[0] * SIZE + last.position}: That would be in his first block, which is full.
+        - {table[1]}: That is the block. Each block has {SIZE} slots.
+        - else: Block × block size + remainder; the table gives the block.
+        = Position {last.position} is entry {last.position // SIZE} of his table:
+          {table[last.position // SIZE]} × {SIZE} + {last.position % SIZE}.""",
         answer=lambda: last.slot,
-        why={
-            last.row: "That is the row. The cache is not in the order of the rows.",
-            table[0] * SIZE + last.position: "That would be in his first block, which is full.",
-            table[1]: f"That is the block. Each block has {SIZE} slots.",
-        },
-        otherwise="Block × block size + remainder; the table gives the block.",
-        because=(
-            f"Position {last.position} is entry {last.position // SIZE} of his table:"
-            f" {table[last.position // SIZE]} × {SIZE} + {last.position % SIZE}."
-        ),
     )
-    L.check("no two rows are written to the same slot", _slots_differ(engine))
+    slots = [row.slot for row in _all_rows(engine)]
+    L.check("no two rows are written to the same slot", len(set(slots)) == len(slots))
     yield L.say(
-        "The panel **Flat batch** has the three lists side by side, for the step that has just"
-        " run: the row, the letter of its sequence, its position, its token, and its slot. The"
-        " model gets these, the boundaries and the block tables. It knows no requests and no"
-        " users.",
+        """The panel **Flat batch** has the three lists side by side, for the step that has just
+        run: the row, the letter of its sequence, its position, its token, and its slot. The model
+        gets these, the boundaries and the block tables. It knows no requests and no users.""",
         focus="flat_batch",
         figure=flat_ranges(_all_rows(engine)),
         diagram="flattened-batch",
@@ -148,56 +127,41 @@ def _what_each_row_needs(L: Teacher, engine: LessonEngine) -> Script:
 
 def _attention_stays_apart(L: Teacher, engine: LessonEngine) -> Script:
     watched = _rows(engine, "cleo")[WATCHED]
-    yield L.say(
-        "One layer must not treat rows alone: **attention**, in which a token looks at earlier"
-        " tokens. It uses the boundaries and the block tables, and goes through the sequences one"
-        " by one: the rows of each sequence, and the keys and values of its own blocks."
-    )
+    yield L.say("""One layer must not treat rows alone: **attention**, in which a token looks at
+        earlier tokens. It uses the boundaries and the block tables, and goes through the sequences
+        one by one: the rows of each sequence, and the keys and values of its own blocks.""")
     yield L.predict(
-        f"Row {watched.row} is cleo's, at position {watched.position}. How many tokens does it"
-        " attend to, itself included?",
+        f"""Row {watched.row} is cleo's, at position {watched.position}. How many tokens does it
+        attend to, itself included? [token]
+        - {watched.row + 1}: That counts rows of ada and bob. They are other users' texts.
+        - {PROMPTS["cleo"]}: The later tokens of her prompt are in this pass, but still hidden.
+        - {watched.position}: It also attends to itself.
+        - else: Only the tokens of its own text, up to itself.
+        = The list is shared, and the attention is not: no user's text reaches another's.""",
         answer=lambda: watched.position + 1,
-        unit="token",
-        why={
-            watched.row + 1: "That counts rows of ada and bob. They are other users' texts.",
-            PROMPTS["cleo"]: "The later tokens of her prompt are in this pass, but still hidden.",
-            watched.position: "It also attends to itself.",
-        },
-        otherwise="Only the tokens of its own text, up to itself.",
-        because="The list is shared, and the attention is not: no user's text reaches another's.",
     )
+    step = engine.fold.step
     yield L.predict(
-        f"{_num_rows(engine)} rows went through the model, and each could predict a next token."
-        " How many tokens did the engine sample in this step?",
-        answer=lambda: _sampled(engine),
-        unit="token",
-        why={
-            _num_rows(engine): "Inside a prompt the next token is known already.",
-            1: "Each sequence gets its own next token.",
-        },
-        otherwise="One for each sequence whose last known token was in the step.",
-        because=(
-            "Only the last row of each sequence predicts something new. The fourth list,"
-            " `sampling_rows`, names these rows, so that scores are computed for no others."
-        ),
+        f"""{_num_rows(engine)} rows went through the model, and each could predict a next token.
+        How many tokens did the engine sample in this step? [token]
+        - {_num_rows(engine)}: Inside a prompt the next token is known already.
+        - 1: Each sequence gets its own next token.
+        - else: One for each sequence whose last known token was in the step.
+        = Only the last row of each sequence predicts something new. The fourth list,
+          `sampling_rows`, names these rows, so that scores are computed for no others.""",
+        answer=lambda: [one.step for one in engine.events_of(ev.TokenSampled)].count(step),
     )
     contexts = [engine.num_tokens(name) for name in WISHES]
     yield L.predict(
-        "In the next step all three write. Their texts have"
-        f" {', '.join(map(str, contexts[:-1]))} and {contexts[-1]} tokens. How many rows does that"
-        " step have?",
+        f"""In the next step all three write. Their texts have {", ".join(map(str, contexts[:-1]))}
+        and {contexts[-1]} tokens. How many rows does that step have? [row]
+        - {sum(contexts)}: The older tokens are in the KV cache. They are not computed again.
+        - {len(contexts) * max(contexts)}: That would be padded, and computed without a cache.
+        - 1: Each sequence has a token of its own.
+        = One row each. Their contexts still differ in length, but that is the business of
+          attention, which reads as many keys as each sequence has.""",
         before=engine.step,
         answer=lambda: _num_rows(engine),
-        unit="row",
-        why={
-            sum(contexts): "The older tokens are in the KV cache. They are not computed again.",
-            len(contexts) * max(contexts): "That would be padded, and computed without a cache.",
-            1: "Each sequence has a token of its own.",
-        },
-        because=(
-            "One row each. Their contexts still differ in length, but that is the business of"
-            " attention, which reads as many keys as each sequence has."
-        ),
     )
 
 
@@ -213,26 +177,21 @@ def _what_padding_would_cost(L: Teacher, engine: LessonEngine) -> Script:
         "each of the three got the same tokens as alone",
         all(engine.output_tokens(name) == one.output_tokens(name) for name, one in alone.items()),
     )
-    steps = _steps(engine)
+    steps = _per_step(engine, lambda event: event.num_tokens)
     real, padded = sum(map(sum, steps)), sum(map(_padded, steps))
-    contexts = _contexts(engine)
+    contexts = _per_step(engine, lambda event: event.num_computed_tokens + event.num_tokens)
     keys, padded_keys = sum(map(sum, contexts)), sum(map(_padded, contexts))
     yield L.predict(
-        f"Over the whole run, the engine computed {real} rows. With padding to the longest"
-        " sequence of each step, how many rows would it have been?",
+        f"""Over the whole run, the engine computed {real} rows. With padding to the longest
+        sequence of each step, how many rows would it have been? [row]
+        - {real}: Then no step would mix lengths. One of them did.
+        - {len(WISHES) * real}: Padding costs that much only if one sequence is very long.
+        - else: Only one step mixed different lengths: add its padding to the rows.
+        = Attention would read more as well: {padded_keys} keys instead of {keys}. One long sequence
+          makes every other one as long.""",
         answer=lambda: padded,
         focus="step_history",
-        unit="row",
         tolerance=0.1,
-        why={
-            real: "Then no step would mix lengths. One of them did.",
-            len(WISHES) * real: "Padding costs that much only if one sequence is very long.",
-        },
-        otherwise="Only one step mixed different lengths: add its padding to the rows.",
-        because=(
-            f"Attention would read more as well: {padded_keys} keys instead of {keys}. One long"
-            " sequence makes every other one as long."
-        ),
     )
     L.check(f"padding would have added {padded / real - 1:.0%} to the rows", padded > real)
 
@@ -245,7 +204,7 @@ def _engine(L: Teacher, name: str) -> LessonEngine:
 
 
 def _ask(engine: LessonEngine, name: str) -> None:
-    engine.add(name, engine.tokens(STORIES[name], PROMPTS[name]), max_tokens=WISHES[name])
+    engine.add(name, PROMPTS[name], max_tokens=WISHES[name])
 
 
 def _all_rows(engine: LessonEngine) -> list[InputToken]:
@@ -265,36 +224,14 @@ def _lengths(engine: LessonEngine) -> list[int]:
     return [item.num_tokens for item in engine.fold.scheduled]
 
 
-def _boundaries(engine: LessonEngine) -> list[int]:
-    lengths = _lengths(engine)
-    return [sum(lengths[:count]) for count in range(len(lengths) + 1)]
-
-
 def _padded(lengths: list[int]) -> int:
     """Places of a rectangle with a line for each sequence, as long as the longest."""
     return len(lengths) * max(lengths)
 
 
-def _slots_differ(engine: LessonEngine) -> bool:
-    slots = [row.slot for row in _all_rows(engine)]
-    return len(set(slots)) == len(slots)
-
-
-def _sampled(engine: LessonEngine) -> int:
-    return sum(event.step == engine.fold.step for event in engine.events_of(ev.TokenSampled))
-
-
-def _steps(engine: LessonEngine) -> list[list[int]]:
-    """The number of tokens of each sequence, step by step."""
+def _per_step(engine: LessonEngine, number: Callable[[ev.StepScheduled], int]) -> list[list[int]]:
+    """Step by step, this number of each sequence."""
     steps: dict[int, list[int]] = {}
     for event in engine.events_of(ev.StepScheduled):
-        steps.setdefault(event.step, []).append(event.num_tokens)
-    return list(steps.values())
-
-
-def _contexts(engine: LessonEngine) -> list[list[int]]:
-    """The number of keys that each sequence's last row attends to, step by step."""
-    steps: dict[int, list[int]] = {}
-    for event in engine.events_of(ev.StepScheduled):
-        steps.setdefault(event.step, []).append(event.num_computed_tokens + event.num_tokens)
+        steps.setdefault(event.step, []).append(number(event))
     return list(steps.values())

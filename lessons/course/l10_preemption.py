@@ -3,7 +3,6 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import gaps, token_steps
-from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
@@ -16,13 +15,9 @@ FULL_NEED = -(-(PROMPT + WISH - 1) // SIZE)
 
 
 @lesson(
-    10,
-    "preemption",
-    "Preemption and tail latency",
-    minutes=9,
-    pages=24,
+    10, "preemption", "Preemption and tail latency", minutes=9, pages=24,
     needs=("token-budget", "prefix-sharing"),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     ample = _engine(L, f"{AMPLE} blocks", AMPLE)
     ample.run()
@@ -37,53 +32,41 @@ def run(L: Teacher) -> Script:
 
 def _no_block_is_free(L: Teacher, engine: LessonEngine, ample: LessonEngine) -> Script:
     engine.step()
-    yield L.say(
-        f"Three users send prompts of {PROMPT} tokens and want {WISH} tokens each. At its end each"
-        f" request will hold {FULL_NEED} blocks of {SIZE}: {3 * FULL_NEED} in all. There are only"
-        f" {BLOCKS}, but the engine has admitted all three. It cannot know how long an answer will"
-        " be, so it overbooks, like an airline. What if all passengers come?",
-        focus="blockmap",
-    )
+    L.focus("blockmap")
+    yield L.say(f"""Three users send prompts of {PROMPT} tokens and want {WISH} tokens each. At its
+        end each request will hold {FULL_NEED} blocks of {SIZE}: {3 * FULL_NEED} in all. There are
+        only {BLOCKS}, but the engine has admitted all three. It cannot know how long an answer will
+        be, so it overbooks, like an airline. What if all passengers come?""")
     L.check(
         f"with {AMPLE} blocks no request is ever short of one",
         not ample.events_of(ev.RequestPreempted),
     )
     yield L.predict(
-        f"They hold {engine.num_used} blocks now. Each gets one token per step, and all three at"
-        f" the same pace. In which step is the last of the {BLOCKS} blocks taken?",
+        f"""They hold {engine.num_used} blocks now. Each gets one token per step, and all three at
+        the same pace. In which step is the last of the {BLOCKS} blocks taken?
+        - {1 + SIZE}: Their prompts end at the edge of a block, so step 2 takes three blocks. The
+          next three are needed four tokens later.
+        - 2: After that step each holds 3.
+        - {BLOCKS}: A block lasts for four steps.
+        = Every four steps, all three need a new block in the same step.""",
         before=lambda: engine.run_until(lambda: engine.num_free == 0),
         answer=lambda: engine.fold.step,
-        why={
-            1 + SIZE: (
-                "Their prompts end at the edge of a block, so step 2 takes three blocks. The next"
-                " three are needed four tokens later."
-            ),
-            2: "After that step each holds 3.",
-            BLOCKS: "A block lasts for four steps.",
-        },
-        because="Every four steps, all three need a new block in the same step.",
     )
     L.check("each of them holds four blocks", all(len(engine.table(name)) == 4 for name in PEOPLE))
     engine.run_until(lambda: all(engine.num_tokens(name) == 4 * SIZE + 1 for name in PEOPLE))
     yield L.predict(
-        "A few steps later their last blocks are full. In the next step each needs one more"
-        " block, and **none is free**. Which request gives way?",
+        """A few steps later their last blocks are full. In the next step each needs one more block,
+        and **none is free**. Which request gives way?
+        - none, all wait: A block becomes free when a request ends, and if all wait, none can end.
+        - ada: She came first, so she should not wait for later requests.
+        - bob: cleo arrived after him, so she is preempted first.
+        - cleo
+        = This is **preemption**: the newest request leaves the batch and gives up **all** its
+          blocks. It cannot run without all its keys and values, so blocks that it kept would help
+          no request.""",
         before=engine.step,
-        answer=lambda: _victims(engine)[0] if _victims(engine) else "none: all wait",
-        choices=("none: all wait", *PEOPLE),
+        answer=lambda: _victims(engine)[0] if _victims(engine) else "none, all wait",
         focus="eventlog",
-        why={
-            "none: all wait": (
-                "A block becomes free when a request ends, and if all wait, none can end."
-            ),
-            "ada": "She came first, so she should not wait for later requests.",
-            "bob": "cleo arrived after him, so she is preempted first.",
-        },
-        because=(
-            "This is **preemption**: the newest request leaves the batch and gives up **all** its"
-            " blocks. It cannot run without all its keys and values, so blocks that it kept would"
-            " help no request."
-        ),
     )
     victim = _victims(engine)[0]
     L.check(
@@ -95,44 +78,29 @@ def _no_block_is_free(L: Teacher, engine: LessonEngine, ample: LessonEngine) -> 
 def _the_way_back(L: Teacher, engine: LessonEngine, victim: str) -> Script:
     written = len(engine.output_tokens(victim))
     yield L.predict(
-        f"{victim} had {PROMPT} prompt tokens and {written} tokens of her answer, which have"
-        " already been sent to her. How many tokens does she have now?",
+        f"""{victim} had {PROMPT} prompt tokens and {written} tokens of her answer, which have
+        already been sent to her. How many tokens does she have now? [token]
+        - 0: She lost keys and values, which can be computed again. The tokens themselves are kept.
+        - {PROMPT}: Part of her answer has already been sent. It cannot be taken back.
+        = The text stays. `num_computed_tokens` is 0 again, and the rule of lesson 7 does the rest:
+          catch up.""",
         answer=lambda: engine.num_tokens(victim),
-        unit="token",
-        why={
-            0: (
-                "She lost keys and values, which can be computed again. The tokens themselves are"
-                " kept."
-            ),
-            PROMPT: "Part of her answer has already been sent. It cannot be taken back.",
-        },
-        because=(
-            "The text stays. `num_computed_tokens` is 0 again, and the rule of lesson 7 does the"
-            " rest: catch up."
-        ),
     )
-    yield L.say(
-        f"{victim} is at the head of the waiting queue, with all her tokens. She is readmitted"
-        f" only when all {engine.num_tokens(victim)} tokens fit; otherwise she would soon be"
-        " preempted again.",
-        focus="waiting",
-    )
+    L.focus("waiting")
+    yield L.say(f"""{victim} is at the head of the waiting queue, with all her tokens. She is
+        readmitted only when all {engine.num_tokens(victim)} tokens fit; otherwise she would soon be
+        preempted again.""")
     yield L.predict(
-        "That will be when the others are done. By then they have used her old blocks. How many"
-        " of her tokens go through the model in the step that readmits her?",
+        f"""That will be when the others are done. By then they have used her old blocks. How many
+        of her tokens go through the model in the step that readmits her? [token]
+        - 1: Her cache is gone: none of her blocks kept its hash.
+        - {PROMPT}: Her answer so far must be computed as well.
+        - {written}: Her prompt must be computed as well.
+        = To the engine she is a new request with a long prompt: one prefill, not one pass per
+          token. So this **recomputation** is cheap.""",
         before=lambda: engine.run_until(lambda: engine.is_running(victim)),
         answer=lambda: engine.scheduled(victim),
         focus="budget",
-        unit="token",
-        why={
-            1: "Her cache is gone: none of her blocks kept its hash.",
-            PROMPT: "Her answer so far must be computed as well.",
-            written: "Her prompt must be computed as well.",
-        },
-        because=(
-            "To the engine she is a new request with a long prompt: one prefill, not one pass per"
-            " token. So this **recomputation** is cheap."
-        ),
     )
     L.check(
         f"{engine.facts.recomputed_tokens} tokens were computed a second time",
@@ -146,15 +114,13 @@ def _time_and_not_text(
 ) -> Script:
     calm = {name: ample.output_tokens(name) for name in PEOPLE}
     yield L.predict(
-        f"Is her answer the same as on an engine with {AMPLE} blocks, where no request was"
-        " preempted?",
+        f"""Is her answer the same as on an engine with {AMPLE} blocks, where no request was
+        preempted?
+        - yes
+        - no: The next token depends only on the tokens before it, not on when it is computed.
+        = A preemption costs time, but it never changes the text.""",
         answer=lambda: "yes" if engine.output_tokens(victim) == calm[victim] else "no",
-        choices=("yes", "no"),
         focus="finished",
-        why={
-            "no": "The next token depends only on the tokens before it, not on when it is computed."
-        },
-        because="A preemption costs time, but it never changes the text.",
     )
     L.check(
         "the other two answers are the same too",
@@ -163,26 +129,22 @@ def _time_and_not_text(
     all_gaps = [gap for name in PEOPLE for gap in gaps(engine, name)]
     mean = sum(all_gaps) / len(all_gaps)
     yield L.predict(
-        f"How was it to read along? Between the {WISH} tokens of each user there are {WISH - 1}"
-        f" gaps, mostly of one step. The mean of all {len(all_gaps)} gaps is {mean:.2f} steps. How"
-        " long is the longest?",
+        f"""How was it to read along? Between the {WISH} tokens of each user there are {WISH - 1}
+        gaps, mostly of one step. The mean of all {len(all_gaps)} gaps is {mean:.2f} steps. How long
+        is the longest? [step]
+        - 1: {victim} got no token while the others used her blocks.
+        - else: {victim} waited until the others had ended.
+        = One user in three saw the text freeze, and the mean hardly changed: **tail latency**.""",
         answer=lambda: max(all_gaps),
-        unit="step",
-        why={1: f"{victim} got no token while the others used her blocks."},
-        otherwise=f"{victim} waited until the others had ended.",
-        because=(
-            "One user in three saw the text freeze, and the mean hardly changed. This is **tail"
-            " latency**."
-        ),
     )
     L.check(
         f"only {sum(gap > 1 for gap in all_gaps)} of {len(all_gaps)} gaps was longer than a step",
         sum(gap > 1 for gap in all_gaps) == 1,
     )
     yield L.say(
-        'So services promise percentiles: "99 of 100 gaps under 50 ms", the p99. A mean hides a few'
-        " bad moments among many good ones, but a user notices the bad ones. vLLM's metrics for"
-        " this: `vllm:inter_token_latency_seconds`, a histogram, and `vllm:num_preemptions_total`.",
+        """So services promise percentiles: "99 of 100 gaps under 50 ms", the p99. A mean hides a
+        few bad moments among many good ones, but a user notices the bad ones. vLLM's metrics for
+        this: `vllm:inter_token_latency_seconds`, a histogram, and `vllm:num_preemptions_total`.""",
         focus="timelines",
         diagram="preemption",
     )
@@ -191,19 +153,14 @@ def _time_and_not_text(
 def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
     careful = _engine(L, "two batch slots", BLOCKS, max_num_seqs=2)
     yield L.predict(
-        f"Would it be better to be careful? With only 2 slots, everything fits: 2 × {FULL_NEED} ="
-        f" {BLOCKS}. With 3 slots and a preemption, all were done after {engine.fold.step} steps."
-        " And with 2 slots?",
+        f"""Would it be better to be careful? With only 2 slots, everything fits: 2 × {FULL_NEED} =
+        {BLOCKS}. With 3 slots and a preemption, all were done after {engine.fold.step} steps. And
+        with 2 slots?
+        - earlier: The third request had to wait from the beginning for a whole answer, instead of
+          in the middle for part of one.
+        - later""",
         before=careful.run,
         answer=lambda: "later" if careful.fold.step > engine.fold.step else "earlier",
-        choices=("earlier", "later"),
-        focus="timelines",
-        why={
-            "earlier": (
-                "The third request had to wait from the beginning for a whole answer, instead of"
-                " in the middle for part of one."
-            )
-        },
         because=lambda: (
             f"After {careful.fold.step} steps, and cleo's first token came in step"
             f" {token_steps(careful, 'cleo')[0]} instead of 1. Some preemption is the price of"
@@ -213,20 +170,16 @@ def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
     L.check("with two slots no request was preempted", not careful.events_of(ev.RequestPreempted))
     tight = _engine(L, f"{BLOCKS - 2} blocks", BLOCKS - 2)
     yield L.predict(
-        f"And the other way: 3 slots, but {BLOCKS - 2} blocks instead of {BLOCKS}. One request"
-        f" alone needs {FULL_NEED} in the end. How many preemptions are there?",
+        f"""And the other way: 3 slots, but {BLOCKS - 2} blocks instead of {BLOCKS}. One request
+        alone needs {FULL_NEED} in the end. How many preemptions are there?
+        - none: Three slots are full, and even two requests need {2 * FULL_NEED} blocks.
+        - one, as before: One victim leaves two, which need {2 * FULL_NEED} blocks in the end.
+        - more than one""",
         before=tight.run,
         answer=lambda: (
             "more than one" if tight.fold.counters.num_preemptions > 1 else "one, as before"
         ),
-        choices=("none", "one, as before", "more than one"),
         focus="step_history",
-        why={
-            "none": f"Three slots are full, and even two requests need {2 * FULL_NEED} blocks.",
-            "one, as before": (
-                f"One victim leaves two requests, which need {2 * FULL_NEED} blocks in the end."
-            ),
-        },
         because=lambda: (
             f"There are {tight.fold.counters.num_preemptions}, and the longest gap is"
             f" {max(gap for name in PEOPLE for gap in gaps(tight, name))} steps."
@@ -236,38 +189,27 @@ def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _priorities(L: Teacher) -> Script:
-    ranked = _engine(L, "with priorities", BLOCKS, {"ada": 5}, scheduling_policy="priority")
+    ranked = _engine(L, "with priorities", BLOCKS, 5, scheduling_policy="priority")
     ranked.run_until(lambda: all(ranked.num_tokens(name) == 4 * SIZE + 1 for name in PEOPLE))
     yield L.predict(
-        "With `scheduling_policy=priority` each request has a number, and a **low number is"
-        " important**. ada came first, with priority 5; bob and cleo have 0. Which request is"
-        " preempted?",
+        """With `scheduling_policy=priority` each request has a number, and a **low number is
+        important**. ada came first, with priority 5; bob and cleo have 0. Who is preempted?
+        - ada
+        - bob: bob is neither the newest nor the least important.
+        - cleo: cleo is the newest, but the numbers count first. The order of arrival decides only
+          between equal numbers.
+        = The highest number is preempted first, and among equal numbers the newest request.""",
         before=ranked.step,
         answer=lambda: _victims(ranked)[0],
-        choices=PEOPLE,
         focus="slots",
-        why={
-            "cleo": (
-                "cleo is the newest, but the numbers count first. The order of arrival decides"
-                " only between equal numbers."
-            ),
-            "bob": "bob is neither the newest nor the least important.",
-        },
-        because=(
-            "The highest number is preempted first, and among equal numbers the newest request."
-        ),
     )
-    yield L.say(
-        "In the code: `Scheduler._schedule_running` asks for a block, `Scheduler._preempt` takes"
-        " all blocks of a victim, and `choose_victim` in `minivllm/core/admission.py` chooses"
-        " the victim. In vLLM: `vllm/v1/core/sched/scheduler.py`. Its first engine could also copy"
-        " blocks to CPU memory (swapping); today's computes them again."
-    )
-    yield L.say(
-        "Try it: `minivllm demo --scenario memory-pressure`. You have now seen all the important"
-        " scheduling decisions. Next: how one token is chosen, and why nothing that the scheduler"
-        " does can change it."
-    )
+    yield L.say("""In the code: `Scheduler._schedule_running` asks for a block, `Scheduler._preempt`
+        takes all blocks of a victim, and `choose_victim` in `minivllm/core/admission.py` chooses
+        the victim. In vLLM: `vllm/v1/core/sched/scheduler.py`. Its first engine could also copy
+        blocks to CPU memory (swapping); today's computes them again.""")
+    yield L.say("""Try it: `minivllm demo --scenario memory-pressure`. You have now seen all the
+        important scheduling decisions. Next: how one token is chosen, and why nothing that the
+        scheduler does can change it.""")
 
 
 def _victims(engine: LessonEngine) -> list[str]:
@@ -275,23 +217,11 @@ def _victims(engine: LessonEngine) -> list[str]:
 
 
 def _engine(
-    L: Teacher,
-    name: str,
-    num_blocks: int,
-    priorities: dict[str, int] | None = None,
-    **options: object,
+    L: Teacher, name: str, num_blocks: int, priority: int = 0, **options: object
 ) -> LessonEngine:
-    engine = L.engine(
-        name,
-        num_blocks=num_blocks,
-        block_size=SIZE,
-        **{"max_num_seqs": 3, "max_num_batched_tokens": 32, **options},
-    )
+    """priority: ada's"""
+    options = {"max_num_seqs": 3, "max_num_batched_tokens": 32, **options}
+    engine = L.engine(name, num_blocks=num_blocks, block_size=SIZE, **options)
     for person in PEOPLE:
-        engine.add(
-            person,
-            engine.tokens(STORIES[person], PROMPT),
-            WISH,
-            priority=(priorities or {}).get(person, 0),
-        )
+        engine.add(person, PROMPT, WISH, priority=priority if person == "ada" else 0)
     return engine

@@ -1,30 +1,17 @@
 """Sampling: from logits to one token, and why that token is the same in any batch."""
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.draws import (
-    count,
-    explained,
-    num_different,
-    race_figure,
-    ratio,
-    refuse_other_models,
-    second_leads,
-    shares,
-    stays,
-    temperatures_figure,
-    word,
-)
+from minivllm.lessons.shown import tokens
+from minivllm.lessons.shown.tokens import count, explained, word
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 TEXT = "The fox saw a small"
-SURE = "One morning Paul went to the river to"
-"""A beginning after which one token is nearly certain."""
+SURE = "One morning Paul went to the river to"  # here, one token is nearly certain
 ASKED, DRAWS = 20, 100
 TEMPERATURES = (0.5, 1.0, 2.0)
-BELOW_OR_ABOVE = {"cold": "below 1", "t0": "below 1", "t2": "above 1"}
-"""Requests at other temperatures."""
+BELOW_OR_ABOVE = {"cold": "below 1", "t0": "below 1", "t2": "above 1"}  # of requests
 TOP_K, TOP_P, MIN_P = 5, 0.65, 0.1
 FEW = 2
 SEED = 19
@@ -40,7 +27,7 @@ OPTIONS = {"num_blocks": 256, "max_num_seqs": 32, "explain_tokens": True}
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     greedy = _engine(L, "greedy sampling")
-    refuse_other_models(greedy)
+    tokens.refuse_other_models(greedy)
     yield from _greedy(L, greedy)
     yield from _temperature(L, _engine(L, "a temperature"))
     cuts = _engine(L, "top-k, top-p and min-p")
@@ -49,17 +36,13 @@ def run(L: Teacher) -> Script:
     yield from _the_race(L, _engine(L, "a race of tokens"))
     yield from _the_same_in_any_batch(L)
     yield from _samples(L)
-    yield L.say(
-        "In the code: `minivllm/runtime/sampling/logits_processors.py` has temperature and the"
-        " cuts, `rng.py` beside it the random numbers, and `sampler.py` the race. In vLLM:"
-        " `vllm/v1/sample/sampler.py`. The parameters have the same names and the same order."
-        " But the same seed gives different tokens there."
-    )
-    yield L.say(
-        "Try it: `minivllm demo --explain-tokens`, key 7. The strip at the foot shows how likely"
-        " each word was; `<` and `>` walk along it, and the panel says why each token won. Then"
-        " write top-p yourself: `minivllm exercise start top-p`."
-    )
+    yield L.say("""In the code: `minivllm/runtime/sampling/logits_processors.py` has temperature and
+        the cuts, `rng.py` beside it the random numbers, and `sampler.py` the race. In vLLM:
+        `vllm/v1/sample/sampler.py`. The parameters have the same names and the same order. But the
+        same seed gives different tokens there.""")
+    yield L.say("""Try it: `minivllm demo --explain-tokens`, key 7. The strip at the foot shows how
+        likely each word was; `<` and `>` walk along it, and the panel says why each token won. Then
+        write top-p yourself: `minivllm exercise start top-p`.""")
 
 
 def _greedy(L: Teacher, engine: LessonEngine) -> Script:
@@ -67,27 +50,21 @@ def _greedy(L: Teacher, engine: LessonEngine) -> Script:
     best, second = explained(engine, "ada").candidates[:2]
     one, other = word(engine, best.token_id), word(engine, second.token_id)
     queue = _engine(L, "greedy sampling")
-    L.show(engine)
+    L.show(engine, focus="choice")
     L.choose("ada")
-    yield L.say(
-        "A step ends with a row of **logits**, one score for each of the"
-        f" {explained(engine, 'ada').vocab_size:,} tokens. **Softmax** turns them into"
-        f" probabilities. `ada` sent `{TEXT}`. The model gives `{one}` {best.probability:.1%} and"
-        f" `{other}` {second.probability:.1%}. How does one token come out of that?",
-        focus="choice",
-    )
+    yield L.say(f"""A step ends with a row of **logits**, one score for each of the
+        {explained(engine, "ada").vocab_size:,} tokens. **Softmax** turns them into probabilities.
+        `ada` sent `{TEXT}`. The model gives `{one}` {best.probability:.1%} and `{other}`
+        {second.probability:.1%}. How does one token come out of that?""")
     yield L.predict(
-        f"Most lessons use **greedy** sampling, `temperature=0`. {ASKED} users send this text, and"
-        f" each gets one token. How many of them get `{other}`?",
+        f"""Most lessons use **greedy** sampling, `temperature=0`. {ASKED} users send this text, and
+        each gets one token. How many of them get `{other}`? [user]
+        - {round(ASKED * second.probability)}: That would be a draw, and greedy draws nothing.
+        - {ASKED // 2}: The two are nearly equal, but greedy sampling always takes the first.
+        = Greedy takes the largest logit, however small its lead: `{one}`, every time.""",
         before=lambda: (L.show(queue), _many(queue, ASKED)),
         answer=lambda: count(queue, second.token_id),
         focus="finished",
-        unit="user",
-        why={
-            round(ASKED * second.probability): "That would be a draw, and greedy draws nothing.",
-            ASKED // 2: "The two are nearly equal, but greedy sampling always takes the first.",
-        },
-        because=f"Greedy takes the largest logit, however small its lead: `{one}`, every time.",
     )
     L.check(f"all {ASKED} users got `{one}`", count(queue, best.token_id) == ASKED)
 
@@ -96,53 +73,42 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
     for number, temperature in enumerate(TEMPERATURES):
         _draw(L, engine, f"t{number}", temperature=temperature)
     cold, plain, hot = (explained(engine, f"t{number}") for number in range(3))
-    first, third = plain.candidates[0], plain.candidates[2]
+    first, second, third = plain.candidates[:3]
     times = first.probability / third.probability
     names = word(engine, first.token_id), word(engine, third.token_id)
-    yield L.say(
-        "To draw at random, first divide all logits by the **temperature**, then take the softmax."
-        f" At temperature 1, `{names[0]}` is {times:.2f} times as likely as `{names[1]}`: their"
-        f" logits differ by {first.logit - third.logit:.2f}, and {times:.2f} is e to this power.",
-        focus="choice",
-    )
+    L.focus("choice")
+    yield L.say(f"""To draw at random, first divide all logits by the **temperature**, then take the
+        softmax. At temperature 1, `{names[0]}` is {times:.2f} times as likely as `{names[1]}`:
+        their logits differ by {first.logit - third.logit:.2f}, and {times:.2f} is e to this
+        power.""")
     yield L.predict(
-        f"Temperature {TEMPERATURES[-1]:g} halves each logit. How many times as likely is"
-        f" `{names[0]}` as `{names[1]}` then?",
-        answer=lambda: ratio(hot, first.token_id, third.token_id),
-        unit="time",
+        f"""Temperature {TEMPERATURES[-1]:g} halves each logit. How many times as likely is
+        `{names[0]}` as `{names[1]}` then? [time]
+        - {round(times / 2, 1)}: The **logits** are halved, not the probabilities.
+        - {round(2 * times, 1)}: A high temperature makes probabilities more equal, not less.
+        - {round(times, 1)}: The difference of the two logits is halved, too.
+        - else: Halve the difference of the logits, and take e to this power.
+        = The square root of {times:.2f}: a high temperature flattens the distribution. In the
+          panel, even `{word(engine, hot.token_id)}` has won, with
+          {hot.chosen.final_probability:.1%}.""",
+        answer=lambda: tokens.ratio(hot, first.token_id, third.token_id),
         tolerance=0.1,
-        why={
-            round(times / 2, 1): "The **logits** are halved, not the probabilities.",
-            round(2 * times, 1): "A high temperature makes probabilities more equal, not less.",
-            round(times, 1): "The difference of the two logits is halved, too.",
-        },
-        otherwise="Halve the difference of the logits, and take e to this power.",
-        because=(
-            f"The square root of {times:.2f}: a high temperature flattens the distribution. In the"
-            f" panel, even `{word(engine, hot.token_id)}` has won, with"
-            f" {hot.chosen.final_probability:.1%}."
-        ),
     )
     yield L.say(
-        "The same logits at three temperatures. A low one sharpens the distribution, a high one"
-        " gives unlikely tokens a chance:",
-        figure=temperatures_figure(engine, (cold, plain, hot)),
+        """The same logits at three temperatures. A low one sharpens the distribution, a high one
+        gives unlikely tokens a chance:""",
+        figure=tokens.temperatures_figure(engine, (cold, plain, hot)),
     )
-    second = plain.candidates[1]
     yield L.predict(
-        f"At which temperature is `{word(engine, second.token_id)}`, the second token, more likely"
-        f" than `{names[0]}`?",
+        f"""At which temperature is `{word(engine, second.token_id)}`, the second token, more likely
+        than `{names[0]}`?
+        - below 1: A low temperature makes the lead of the best token larger.
+        - above 1: A high temperature makes the two more equal, but never swaps them.
+        - at no temperature
+        = Dividing by one number keeps the order. Towards 0, all probability goes to the best token:
+          greedy sampling is the limit.""",
         before=lambda: _draw(L, engine, "cold", temperature=0.002),
-        answer=lambda: second_leads(engine, first.token_id, second.token_id, BELOW_OR_ABOVE),
-        choices=("below 1", "above 1", "at no temperature"),
-        why={
-            "below 1": "A low temperature makes the lead of the best token larger.",
-            "above 1": "A high temperature makes the two more equal, but never swaps them.",
-        },
-        because=(
-            "Dividing by one number keeps the order. Towards 0, all probability goes to the best"
-            " token: greedy sampling is the limit."
-        ),
+        answer=lambda: tokens.second_leads(engine, first.token_id, second.token_id, BELOW_OR_ABOVE),
     )
     L.check(
         f"at temperature 0.002, `{names[0]}` has nearly 100 %",
@@ -156,43 +122,35 @@ def _cuts(L: Teacher, engine: LessonEngine) -> Script:
     tail = 1 - sum(one.tempered_probability for one in plain.candidates[:8])
     best, second, third = plain.candidates[:3]
     name = word(engine, best.token_id)
-    yield L.say(
-        f"At temperature 1, the eight best tokens have {1 - tail:.0%} together. The other"
-        f" {plain.vocab_size - 8:,} are each unlikely, and mostly nonsense here, but"
-        f" {tail:.0%} of all draws would hit one of them. So a request can cut off this **tail**:"
-        " `top_k`, `top_p`, `min_p`.",
-    )
+    yield L.say(f"""At temperature 1, the eight best tokens have {1 - tail:.0%} together. The other
+        {plain.vocab_size - 8:,} are each unlikely, and mostly nonsense here, but {tail:.0%} of all
+        draws would hit one of them. So a request can cut off this **tail**: `top_k`, `top_p`,
+        `min_p`.""")
     shown = " and ".join(
         f"`{word(engine, one.token_id)}` {one.probability:.1%}" for one in (best, second)
     )
     yield L.predict(
-        f"`top_k={FEW}` keeps the {FEW} most likely tokens: {shown}. What is the probability of"
-        f" `{name}` in the draw?",
+        f"""`top_k={FEW}` keeps the {FEW} most likely tokens: {shown}. What is the probability of
+        `{name}` in the draw? [%]
+        - {round(100 * best.probability, 1)}: What is left must add up to 100 %.
+        - 50: A cut keeps the proportions of what is left, and these two are not equal.
+        - else: Divide its probability by the sum of both.
+        = A cut token gets 0, and the others grow by the same factor.""",
         before=lambda: _draw(L, engine, "topk", top_k=FEW),
         answer=lambda: round(100 * explained(engine, "topk").candidates[0].final_probability, 1),
-        unit="%",
         tolerance=0.01,
-        why={
-            round(100 * best.probability, 1): "What is left must add up to 100 %.",
-            50: "A cut keeps the proportions of what is left, and these two are not equal.",
-        },
-        otherwise="Divide its probability by the sum of both.",
-        because="A cut token gets 0, and the others grow by the same factor.",
     )
     yield L.predict(
-        f"`top_p={TOP_P}` keeps the smallest set of best tokens with at least {TOP_P:.0%} together."
-        f" {shown}, `{word(engine, third.token_id)}` {third.probability:.1%}, the next even less."
-        " How many tokens stay?",
+        f"""`top_p={TOP_P}` keeps the smallest set of best tokens with at least {TOP_P:.0%}
+        together. {shown}, `{word(engine, third.token_id)}` {third.probability:.1%}, the next even
+        less. How many tokens stay? [token]
+        - 2: They do not reach the line. The token that crosses it stays, too.
+        - 1: It has only {best.probability:.1%}.
+        - 4: Three already have more than {TOP_P:.0%}.
+        - else: Add up from the most likely token until the sum reaches the line.
+        = Top-p is also called nucleus sampling.""",
         before=lambda: _draw(L, engine, "topp", top_p=TOP_P),
         answer=lambda: explained(engine, "topp").num_left,
-        unit="token",
-        why={
-            2: "They do not reach the line. The token that crosses it stays, too.",
-            1: f"It has only {best.probability:.1%}.",
-            4: f"Three already have more than {TOP_P:.0%}.",
-        },
-        otherwise="Add up from the most likely token until the sum reaches the line.",
-        because="Top-p is also called nucleus sampling.",
     )
 
 
@@ -201,18 +159,14 @@ def _a_cut_that_adapts(L: Teacher, engine: LessonEngine) -> Script:
     first = plain.candidates[0].probability
     limit = MIN_P * first
     yield L.predict(
-        f"`min_p={MIN_P}` keeps tokens at least {MIN_P} times as likely as **the best one**. The"
-        f" shares at temperature 1 are {shares(plain, limit)}. How many stay?",
+        f"""`min_p={MIN_P}` keeps tokens at least {MIN_P} times as likely as **the best one**. The
+        shares at temperature 1 are {tokens.shares(plain, limit)}. How many stay? [token]
+        - {sum(one.probability >= MIN_P for one in plain.candidates)}: The limit is not {MIN_P:.0%},
+          but a tenth of the best token's {first:.1%}.
+        - else: The limit is {MIN_P} times {first:.1%}, so {limit:.1%}.
+        = The limit is {limit:.1%} here. It moves with the best token.""",
         before=lambda: _draw(L, engine, "minp", min_p=MIN_P),
         answer=lambda: explained(engine, "minp").num_left,
-        unit="token",
-        why={
-            sum(one.probability >= MIN_P for one in plain.candidates): (
-                f"The limit is not {MIN_P:.0%}, but a tenth of the best token's {first:.1%}."
-            )
-        },
-        otherwise=f"The limit is {MIN_P} times {first:.1%}, so {limit:.1%}.",
-        because=f"The limit is {limit:.1%} here. It moves with the best token.",
     )
     options = {"top_k": TOP_K, "top_p": TOP_P, "min_p": MIN_P}
     for name, value in options.items():
@@ -221,22 +175,20 @@ def _a_cut_that_adapts(L: Teacher, engine: LessonEngine) -> Script:
     best, second = events["top_k"].candidates[:2]
     L.choose("minp")
     yield L.predict(
-        f"Another place: after `{SURE}`, `{word(engine, best.token_id)}` has"
-        f" {best.probability:.1%}, and the next token, `{word(engine, second.token_id)}`, only"
-        f" {second.probability:.1%}. Which cut still lets that one be drawn?",
+        f"""Another place: after `{SURE}`, `{word(engine, best.token_id)}` has
+        {best.probability:.1%}, and the next token, `{word(engine, second.token_id)}`, only
+        {second.probability:.1%}. Which cut still lets that one be drawn?
+        - top_p={TOP_P}: The first token alone already has more than {TOP_P:.0%}.
+        - min_p={MIN_P}: A tenth of the first token's probability is far more than that.
+        = Top-k always keeps {TOP_K}. Top-p and min-p adapt: few tokens where the model is sure,
+          many where it is not.""",
         before=lambda: L.choose("sure-top_k"),
         answer=lambda: " ".join(
-            f"{name}={options[name]}" for name in options if stays(events[name], second.token_id)
+            f"{name}={options[name]}"
+            for name in options
+            if tokens.stays(events[name], second.token_id)
         ),
         choices=tuple(f"{name}={value}" for name, value in options.items()),
-        why={
-            f"top_p={TOP_P}": f"The first token alone already has more than {TOP_P:.0%}.",
-            f"min_p={MIN_P}": "A tenth of the first token's probability is far more than that.",
-        },
-        because=(
-            f"Top-k always keeps {TOP_K}. Top-p and min-p adapt: few tokens where the model is"
-            " sure, many where it is not."
-        ),
     )
 
 
@@ -248,27 +200,20 @@ def _the_race(L: Teacher, engine: LessonEngine) -> Script:
     most, least = drawn[0], min(drawn, key=lambda one: one.draw)
     winner = word(engine, event.token_id)
     yield L.say(
-        "Now the draw itself. It is a **race**: every token that is left gets a random number, its"
-        " distance. Its probability is its speed, so it arrives at **number / probability**. The"
-        " earliest token wins, and each wins as often as its probability says. `bob`'s draw, with"
-        f" `top_k={TOP_K}`:",
-        figure=race_figure(engine, event),
+        f"""Now the draw itself. It is a **race**: every token that is left gets a random number,
+        its distance. Its probability is its speed, so it arrives at **number / probability**. The
+        earliest wins, and each as often as its probability says. `bob`'s draw, `top_k={TOP_K}`:""",
+        figure=tokens.race_figure(engine, event),
     )
     yield L.predict(
-        "Which token wins this race?",
+        f"""Which token wins this race?
+        - {word(engine, most.token_id)}: It runs fastest, but its distance is large.
+        - {word(engine, least.token_id)}: It has the shortest distance, but it is slow.
+        - else: Divide each random number by the token's probability.
+        = It arrives at {event.chosen.arrival:.2f}. The panel shows all arrivals.""",
         before=lambda: L.choose("bob"),
         answer=lambda: winner,
         choices=tuple(word(engine, one.token_id) for one in drawn),
-        focus="choice",
-        why={
-            word(engine, most.token_id): "It runs fastest, but its distance is large.",
-            word(engine, least.token_id): "It has the shortest distance, but it is slow.",
-        },
-        otherwise="Divide each random number by the token's probability.",
-        because=(
-            f"It arrives at {event.chosen.arrival:.2f}. The panel shows all arrivals: that is why"
-            " this token."
-        ),
     )
     yield from _the_same_numbers(L, engine, event)
 
@@ -278,19 +223,15 @@ def _the_same_numbers(L: Teacher, engine: LessonEngine, event: ev.TokenExplained
     winner, most = word(engine, event.token_id), event.candidates[0]
     same, other = "the same token", "the other token"
     yield L.predict(
-        f"The same request, the same seed, but `top_k={FEW}`. `{winner}` is still"
-        f" among the {FEW} that stay, and it now has a higher probability. Which wins?",
+        f"""The same request, the same seed, but `top_k={FEW}`. `{winner}` is still among the {FEW}
+        that stay, and it now has a higher probability. Which wins?
+        - {same}
+        - {other}: Both became likelier by the same factor, so the order stays.
+        - either of the two: The same seed gives the same random numbers again.
+        = The random number belongs to the token itself. A cut can remove the winner, but never
+          decides between those that stay.""",
         before=lambda: _draw(L, engine, "fewer", top_k=FEW),
         answer=lambda: same if explained(engine, "fewer").token_id == event.token_id else other,
-        choices=(same, other, "either of the two"),
-        why={
-            other: "Both became likelier by the same factor, so the order stays.",
-            "either of the two": "The same seed gives the same random numbers again.",
-        },
-        because=(
-            "The random number belongs to the token itself. A cut can remove the winner, but"
-            " never decides between those that stay."
-        ),
     )
     many = _engine(L, "many seeds")
     _many(many, DRAWS, temperature=1.0, top_k=TOP_K)
@@ -313,44 +254,33 @@ def _the_same_in_any_batch(L: Teacher) -> Script:
     crowded.add("finn", TEXT, WISH, temperature=1.0, seed=SEED + 1)
     L.show(crowded, focus="slots")
     yield L.predict(
-        f"`bob` got {WISH} tokens alone, at temperature 1 with a seed. Now he sends the same in a"
-        " full batch, later, and his batch-mates draw random numbers in every step, too. How many"
-        " of his tokens differ?",
+        f"""`bob` got {WISH} tokens alone, at temperature 1 with a seed. Now he sends the same in a
+        full batch, later, and his batch-mates draw random numbers in every step, too. How many of
+        his tokens differ? [token]
+        - {WISH}: That would be so if all took their numbers from one generator, in turn.
+        - else: Ask what his random numbers depend on.
+        = A random number is a **hash** of four things: seed, sequence, position, token id. None of
+          them knows the batch.""",
         before=crowded.run,
-        answer=lambda: num_different(alone, crowded, "bob"),
-        unit="token",
-        why={
-            WISH: "That would be so if all took their numbers from one generator, in turn.",
-        },
-        otherwise="Ask what his random numbers depend on.",
-        because=(
-            "A random number is a **hash** of four things: seed, sequence, position, token id."
-            " None of them knows the batch."
-        ),
+        answer=lambda: tokens.num_different(alone, crowded, "bob"),
     )
-    L.check(
-        "finn, with another seed, got another text",
-        crowded.output_tokens("finn") != crowded.output_tokens("bob"),
-    )
+    finn, bob = map(crowded.output_tokens, ("finn", "bob"))
+    L.check("finn, with another seed, got another text", finn != bob)
     tight = _engine(L, "too few blocks", num_blocks=TIGHT, enable_prefix_caching=False)
-    tight.add("ada", tight.tokens(STORIES["ada"], 8), WISH)
+    tight.add("ada", 8, WISH)
     tight.add("bob", TEXT, WISH, **params)
     L.show(tight, focus="timelines")
     yield L.predict(
-        "Next, memory is short. bob is preempted in the middle of his answer, and recomputed. He"
-        " has already used some random numbers. How many differ from the answer he got alone?",
+        f"""Next, memory is short. bob is preempted in the middle of his answer, and recomputed. He
+        has already used some random numbers. How many differ from the answer he got alone? [token]
+        - {WISH}: His first tokens were already sent, and a preemption takes no token back.
+        - 1: The hash takes the **position** in the text, not the number of draws so far.
+        - else: The hash takes the **position** in the text, not the number of draws so far.
+        = His next position is the same as before, so he draws what he would have drawn.""",
         before=tight.run,
-        answer=lambda: num_different(alone, tight, "bob"),
-        unit="token",
-        why={
-            WISH: "His first tokens were already sent, and a preemption takes no token back.",
-            1: "The hash takes the **position** in the text, not the number of draws so far.",
-        },
-        otherwise="The hash takes the **position** in the text, not the number of draws so far.",
-        because="His next position is the same as before, so he draws what he would have drawn.",
+        answer=lambda: tokens.num_different(alone, tight, "bob"),
     )
-    preempted = {event.seq_id for event in tight.events_of(ev.RequestPreempted)}
-    L.check("bob was really preempted", preempted == {"bob.0"})
+    L.check("bob was really preempted", tight.facts.requests["bob"].num_preemptions > 0)
 
 
 def _samples(L: Teacher) -> Script:
@@ -359,27 +289,23 @@ def _samples(L: Teacher) -> Script:
         engine.add(name, TEXT, WISH, n=SAMPLES, temperature=1.0, seed=SEED)
     sequences = [f"{name}.{i}" for i in range(SAMPLES) for name in ("cleo", "dan")]
     yield L.predict(
-        f"`cleo` and `dan` send the same prompt with the same seed. Each asks for {SAMPLES} answers"
-        f" (`n={SAMPLES}`). How many different texts are there among these {2 * SAMPLES}?",
+        f"""`cleo` and `dan` send the same prompt with the same seed. Each asks for {SAMPLES}
+        answers (`n={SAMPLES}`). How many different texts are there among these {2 * SAMPLES}?
+        [text]
+        - 1: The index of the sequence, 0 to 2, is part of the hash, so each draws its own.
+        - {2 * SAMPLES}: The hash has no name of a user: the same seed and index draw the same.
+        - else: Which of the four things in the hash differ, and between whom?
+        = Each user gets three texts, and dan's are cleo's: a seed makes texts repeatable.""",
         before=engine.run,
         answer=lambda: len({tuple(engine.output_tokens(one)) for one in sequences}),
         focus="finished",
-        unit="text",
-        why={
-            1: "The index of the sequence, 0 to 2, is part of the hash, so each draws its own.",
-            2 * SAMPLES: "The hash has no name of a user: the same seed and index draw the same.",
-        },
-        otherwise="Which of the four things in the hash differ, and between whom?",
-        because="Each user gets three texts, and dan's are cleo's: a seed makes texts repeatable.",
     )
     L.choose("cleo")
-    yield L.say(
-        "Why a number for each **token**, and not one for the whole draw? Another batch changes the"
-        " last bits of the logits. One number, looked up in the sums of probabilities, would now"
-        " and then land on a neighbour. In the race each token keeps its own number, so last bits"
-        " almost never change the winner.",
-        focus="choice",
-    )
+    L.focus("choice")
+    yield L.say("""Why a number for each **token**, and not one for the whole draw? Another batch
+        changes the last bits of the logits. One number, looked up in the sums of probabilities,
+        would now and then land on a neighbour. In the race each token keeps its own number, so last
+        bits almost never change the winner.""")
 
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:

@@ -1,22 +1,16 @@
 """Lesson 13: the same weights in fewer bytes, and twice the blocks in the same memory."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 from minivllm.events import types as ev
 from minivllm.lessons.shown.bits import bits_figure, block_figure, first_matrix
 from minivllm.lessons.shown.quantize import LARGEST_QUANT, dequantize_block, quantize_block
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
+from minivllm.lessons.shown.tokens import num_different
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
-if TYPE_CHECKING:
-    import torch
-
-LAPTOP_BYTES_PER_SECOND = 20e9
-BILLION = 10**9
 FLOAT32, BF16 = 4, 2
 """Bytes of a number."""
 ANSWER = 12
@@ -37,12 +31,10 @@ def run(L: Teacher) -> Script:
     unpacked = _engine(L, "weights unpacked to float32")
     stored = _engine(L, "weights as stored", linear_backend="auto")
     matrix = first_matrix(stored.loaded.name)
-    yield L.say(
-        "The time of a decode is **bytes over bandwidth**: every step reads all weights, for one"
-        " sequence as for many, and the arithmetic waits for them (lesson 18 has the kernels)."
-        " This lesson makes the pass shorter: the same weights in **fewer bytes**.",
-        focus="slots",
-    )
+    L.focus("slots")
+    yield L.say("""The time of a decode is **bytes over bandwidth**: every step reads all weights,
+        for one sequence as for many, and the arithmetic waits for them (lesson 18 has the kernels).
+        This lesson makes the pass shorter: the same weights in **fewer bytes**.""")
     yield from _bytes_over_bandwidth(L, unpacked, stored)
     yield from _exact_inside_the_core(L, unpacked, stored, matrix)
     yield from _a_block(L, matrix)
@@ -51,49 +43,38 @@ def run(L: Teacher) -> Script:
     yield from _capacity(L, small, large)
     yield from _bandwidth(L, small, large)
     yield from _what_changes(L, large)
-    yield L.say(
-        "In the code: `minivllm/runtime/quantization/formats.py` has all formats,"
-        " `kernels/cpu/linear_formats.h` unpacks them, `kernels/reference_ops.py` has"
-        " `quantize_heads`. In vLLM: `vllm/model_executor/layers/quantization`. The options are"
-        " `quantization` and `kv_cache_dtype` in both."
-    )
-    yield L.say(
-        "Try it: `minivllm bench quality` measures what fewer bits cost in quality. The header of"
-        " the dashboard shows how many bytes a token reads. The next lesson gets several tokens out"
-        " of one pass."
-    )
+    yield L.say("""In the code: `minivllm/runtime/quantization/formats.py` has all formats,
+        `kernels/cpu/linear_formats.h` unpacks them, `kernels/reference_ops.py` has
+        `quantize_heads`. In vLLM: `vllm/model_executor/layers/quantization`. The options are
+        `quantization` and `kv_cache_dtype` in both.""")
+    yield L.say("""Try it: `minivllm bench quality` measures what fewer bits cost in quality. The
+        header of the dashboard shows how many bytes a token reads. The next lesson gets several
+        tokens out of one pass.""")
 
 
 def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngine) -> Script:
-    bound = LAPTOP_BYTES_PER_SECOND / (FLOAT32 * BILLION)
     yield L.predict(
-        "A laptop reads about 20 GB per second from its memory. A model has one billion weights in"
-        f" float32, {FLOAT32} bytes each. How many tokens per second can a single user get, at"
-        " most?",
-        answer=lambda: round(bound),
-        unit="token",
+        f"""A laptop reads about 20 GB per second from its memory. A model has one billion weights
+        in float32, {FLOAT32} bytes each. How many tokens per second can a single user get, at most?
+        [token]
+        - 20: That would be one byte for each weight.
+        - 10: That would be bfloat16, 2 bytes each.
+        - else: {FLOAT32} GB for each token, and 20 GB per second.
+        = With 4-bit weights, 5 bits with all that they need, it would be 32.""",
+        answer=lambda: round(20e9 / (FLOAT32 * 10**9)),
         tolerance=0.1,
-        why={
-            20: "That would be one byte for each weight.",
-            10: "That would be bfloat16, 2 bytes each.",
-        },
-        otherwise=f"{FLOAT32} GB for each token, and 20 GB per second.",
-        because="With 4-bit weights, 5 bits with all that they need, it would be 32.",
     )
     weights = weights_per_pass(stored.loaded.config)
     num_bytes, of_float32 = (engine.header.bytes_per_token for engine in (stored, unpacked))
     yield L.predict(
-        f"The model `{stored.loaded.name}` has {weights:,} weights, and its file stores them in"
-        f" bfloat16, {BF16} bytes each. This engine runs **weights as stored**. How many bytes does"
-        " one decode step of it read?",
+        f"""The model `{stored.loaded.name}` has {weights:,} weights, and its file stores them in
+        bfloat16, {BF16} bytes each. This engine runs **weights as stored**. How many bytes does one
+        decode step of it read? [byte]
+        - {FLOAT32 * weights}: That is float32, twice as much.
+        - {weights}: Each weight has {BF16} bytes.
+        - else: {weights:,} weights of {BF16} bytes.""",
         answer=lambda: num_bytes,
-        unit="byte",
         tolerance=0.05,
-        why={
-            FLOAT32 * weights: "That is float32, twice as much.",
-            weights: f"Each weight has {BF16} bytes.",
-        },
-        otherwise=f"{weights:,} weights of {BF16} bytes.",
         because=(
             f"2 for each weight, and {num_bytes - BF16 * weights:,} for small vectors in float32."
             " Half of float32, so a decode can be twice as fast. (Most engines of these lessons"
@@ -106,34 +87,31 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
 
 
 def _exact_inside_the_core(
-    L: Teacher, unpacked: LessonEngine, stored: LessonEngine, matrix: torch.Tensor
+    L: Teacher, unpacked: LessonEngine, stored: LessonEngine, matrix: Any
 ) -> Script:
     for engine in (unpacked, stored):
         engine.add("ada", "Repeat three times: Olga sees the moon", ANSWER, chat=True)
     yield L.say(
-        "But the engine computes in float32. Must it not unpack the weights first? Only inside the"
-        " processor, a small piece at a time, after the bytes have been read. A bfloat16 is the"
-        " upper half of a float32, and the lower half is zeros. A real weight:",
+        """But the engine computes in float32. Must it not unpack the weights first? Only inside the
+        processor, a small piece at a time, after the bytes have been read. A bfloat16 is the upper
+        half of a float32, and the lower half is zeros. A real weight:""",
         figure=bits_figure(matrix[0, 0].item()),
     )
     L.check("every weight here is exactly a bfloat16", bool((matrix == matrix.bfloat16()).all()))
     yield L.predict(
-        f"ada asks for {ANSWER} tokens. One engine unpacked all weights to float32 when it loaded"
-        " them. The other keeps them as they are, and unpacks inside the processor, in every step."
-        " How many of the tokens differ?",
+        f"""ada asks for {ANSWER} tokens. One engine unpacked all weights to float32 when it loaded
+        them. The other keeps them as they are, and unpacks inside the processor, in every step. How
+        many of the tokens differ? [token]
+        - {ANSWER}: Both engines multiply the same float32 numbers.
+        - else: Both engines multiply the same float32 numbers.
+        = The rounding happened once, when the file was made: what few bits lose was lost there.
+          Reading the file never rounds again, in any format.""",
         before=lambda: [engine.run() for engine in (unpacked, stored)],
-        answer=lambda: _num_different(unpacked, stored),
-        unit="token",
-        why={ANSWER: "Both engines multiply the same float32 numbers."},
-        otherwise="Both engines multiply the same float32 numbers.",
-        because=(
-            "The rounding happened once, when the file was made: what few bits lose was lost there."
-            " Reading the file never rounds again, in any format."
-        ),
+        answer=lambda: num_different(unpacked, stored, "ada"),
     )
 
 
-def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
+def _a_block(L: Teacher, matrix: Any) -> Script:
     """Q4_1, with real weights."""
     from minivllm.runtime.quantization.formats import FORMATS
 
@@ -143,61 +121,50 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     mb = weights_per_pass(L.shown.loaded.config) * q4_1.block_bytes / q4_1.block_size / 1e6
     step, whole = block.scale, (matrix.max() - matrix.min()).item() / LARGEST_QUANT
     yield L.say(
-        f"Now 4 bits, which count from 0 to 15. So {q4_1.block_size} neighbours (a block, but not"
-        " one of the cache) share a **scale**, the distance between two values, and a minimum. Each"
-        " weight has a **quant**, its number of 4 bits, and is read as `scale * quant + minimum`:",
+        f"""Now 4 bits, which count from 0 to 15. So {q4_1.block_size} neighbours (a block, but not
+        one of the cache) share a **scale**, the distance between two values, and a minimum. Each
+        weight has a **quant**, its number of 4 bits, and is read as `scale * quant + minimum`:""",
         figure=block_figure(weights, block),
     )
     yield L.predict(
-        f"This format is called `Q4_1`. A block of {q4_1.block_size} weights also has its scale and"
-        " its minimum, as float16. How many bytes has a block in all?",
+        f"""This format is called `Q4_1`. A block of {q4_1.block_size} weights also has its scale
+        and its minimum, as float16. How many bytes has a block in all? [byte]
+        - 16: That is the quants alone. Scale and minimum take 2 bytes each.
+        - 18: There are two float16: the scale and the minimum.
+        - 32: Two quants share a byte.
+        = {8 * q4_1.block_bytes // q4_1.block_size} bits for a weight,
+          {32 * q4_1.block_size / (8 * q4_1.block_bytes):.3g} times fewer than float32. Per step,
+          this model would read {mb:.3g} MB.""",
         answer=lambda: q4_1.block_bytes,
-        unit="byte",
-        why={
-            16: "That is the quants alone. Scale and minimum take 2 bytes each.",
-            18: "There are two float16: the scale and the minimum.",
-            32: "Two quants share a byte.",
-        },
-        because=(
-            f"{8 * q4_1.block_bytes // q4_1.block_size} bits for a weight,"
-            f" {32 * q4_1.block_size / (8 * q4_1.block_bytes):.3g} times fewer than float32. Per"
-            f" step, this model would read {mb:.3g} MB."
-        ),
     )
     yield L.predict(
-        f"The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and"
-        f" the scale is {step:.4f}. Each weight gets the nearest value. How far off can a weight"
-        " be, at most?",
+        f"""The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and the
+        scale is {step:.4f}. Each weight gets the nearest value. How far off can one be, at most?
+        - {round(step, 4)}: Of two values, the nearer one is at most half of their distance away.
+        - 0: Between two values there is nothing: a weight there must move.
+        - else: The worst place is the middle between two values.
+        = That is the price of 4 bits, paid once, when the file is made.""",
         answer=lambda: step / 2,
         tolerance=0.1,
-        why={
-            round(step, 4): "Of two values, the nearer one is at most half of their distance away.",
-            0: "Between two values there is nothing: a weight there must move.",
-        },
-        otherwise="The worst place is the middle between two values.",
-        because="That is the price of 4 bits, paid once, when the file is made.",
     )
     worst = max(map(abs, map(float.__sub__, weights, dequantize_block(block))))
     L.check(f"the worst of the {len(weights)} is {worst:.4f} off", worst <= step * 0.500001)
     yield L.say(
-        f"So a block has {q4_1.block_bytes} bytes: 2 of scale, 2 of minimum, and 16 with two quants"
-        " each. All its weights are read from these, and nothing else is stored.",
+        f"""So a block has {q4_1.block_bytes} bytes: 2 of scale, 2 of minimum, and 16 with two
+        quants each. All its weights are read from these, and nothing else is stored.""",
         figure=("[ scale 2 ][ min 2 ][ 0, 1 ][ 2, 3 ] ...",),
         diagram="quantized-block",
     )
     yield L.predict(
-        f"Why a scale for each block? The weights of the whole matrix reach from"
-        f" {matrix.min():.3f} to {matrix.max():.3f}. If all shared one scale, how many times"
-        " larger would it be than in this block?",
+        f"""Why a scale for each block? The weights of the whole matrix reach from
+        {matrix.min():.3f} to {matrix.max():.3f}. If all shared one scale, how many times larger
+        would it be than in this block? [time]
+        - 1: One large weight anywhere makes the scale larger for all.
+        - else: Each range has {LARGEST_QUANT} distances: compare the ranges.
+        = Small blocks round better, but need more bytes for scales. Other formats, such as Q4_0 and
+          Q8_0, choose otherwise.""",
         answer=lambda: whole / step,
-        unit="time",
         tolerance=0.25,
-        why={1: "One large weight anywhere makes the scale larger for all."},
-        otherwise=f"Each range has {LARGEST_QUANT} distances: compare the ranges.",
-        because=(
-            "Small blocks round better, but need more bytes for scales. Other formats, such as Q4_0"
-            " and Q8_0, choose otherwise."
-        ),
     )
 
 
@@ -206,20 +173,16 @@ def _who_gains(L: Teacher) -> Script:
     prompt = operations_per_byte(LONG_PROMPT, BF16)
     slow, same = "hardly faster", "about 3 times faster"
     yield L.predict(
-        f"Each weight, 2 bytes in bfloat16, is used for each of a prompt's {LONG_PROMPT} tokens:"
-        f" {2 * LONG_PROMPT:,} operations, {prompt:.0f} for each byte. An {H100.name}, a large GPU,"
-        f" can do {balance:.0f} in the time of reading a byte. In Q4_1 there are 3.2 times fewer"
-        " bytes. How much faster is the prompt?",
+        f"""Each weight, 2 bytes in bfloat16, is used for each of a prompt's {LONG_PROMPT} tokens:
+        {2 * LONG_PROMPT:,} operations, {prompt:.0f} for each byte. An {H100.name}, a large GPU, can
+        do {balance:.0f} in the time of reading a byte. In Q4_1 there are 3.2 times fewer bytes. How
+        much faster is the prompt?
+        - {slow}
+        - {same}: This step does not wait for bytes, but for arithmetic.
+        - 6.4 times faster: That is over float32, and for a step that waits for bytes.
+        = Its limit is arithmetic: it is **compute-bound**. Fewer bytes help steps that wait for
+          memory: decodes of few requests. Unpacking uses arithmetic that is idle there.""",
         answer=lambda: slow if prompt > balance else same,
-        choices=(slow, same, "6.4 times faster"),
-        why={
-            same: "This step does not wait for bytes, but for arithmetic.",
-            "6.4 times faster": "That is over float32, and for a step that waits for bytes.",
-        },
-        because=(
-            "Its limit is arithmetic: it is **compute-bound**. Fewer bytes help steps that wait for"
-            " memory: decodes of few requests. Unpacking uses arithmetic that is idle there."
-        ),
     )
 
 
@@ -237,84 +200,72 @@ def _room_for_keys(L: Teacher) -> tuple[LessonEngine, LessonEngine]:
 def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
     config = small.loaded.config
     heads = 2 * config.num_hidden_layers * config.num_key_value_heads
-    yield L.say(
-        "Keys and values can be stored in fewer bits, too: `kv_cache_dtype='int8'`. A number"
-        " becomes a byte from -127 to 127. There is no minimum, only a float32 **scale**. Each"
-        " token has one for each head, key and value; vLLM calls this `int8_per_token_head`.",
-        focus="blockmap",
-    )
+    L.focus("blockmap")
+    yield L.say("""Keys and values can be stored in fewer bits, too: `kv_cache_dtype='int8'`. A
+        number becomes a byte from -127 to 127. There is no minimum, only a float32 **scale**. Each
+        token has one for each head, key and value; vLLM calls this `int8_per_token_head`.""")
     yield L.predict(
-        f"In float32, a token takes {small.bytes_per_token:,} bytes here: {heads} heads (keys and"
-        f" values, all layers) of {config.head_size} numbers. How many bytes with int8?",
+        f"""In float32, a token takes {small.bytes_per_token:,} bytes here: {heads} heads (keys and
+        values, all layers) of {config.head_size} numbers. How many bytes with int8? [byte]
+        - {small.bytes_per_token // 4}: Do not forget the scales: {heads} of 4 bytes.
+        - {small.bytes_per_token // 2}: An int8 has a quarter of the bits of a float32.
+        - else: {heads} heads, each with {config.head_size} bytes and a scale of 4.
+        = Larger heads share a scale among more numbers, so the scales weigh less there.""",
         answer=lambda: large.bytes_per_token,
-        unit="byte",
-        why={
-            small.bytes_per_token // 4: f"Do not forget the scales: {heads} of 4 bytes.",
-            small.bytes_per_token // 2: "An int8 has a quarter of the bits of a float32.",
-        },
-        otherwise=f"{heads} heads, each with {config.head_size} bytes and a scale of 4.",
-        because="Larger heads share a scale among more numbers, so the scales weigh less there.",
     )
     yield L.predict(
-        f"Both engines have the same bytes for the cache. With float32 there are {small.num_blocks}"
-        " blocks. How many are there with int8?",
+        f"""Both engines have the same bytes for the cache. With float32 there are
+        {small.num_blocks} blocks. How many are there with int8? [block]
+        - {4 * small.num_blocks}: Nearly, but the scales need room.
+        - {2 * small.num_blocks}: That would be the gain over bfloat16.
+        = That is **capacity**: how much fits. Now see what it is good for.""",
         before=lambda: L.show(large),
         answer=lambda: large.num_blocks,
-        unit="block",
         tolerance=0.08,
-        why={
-            4 * small.num_blocks: "Nearly, but the scales need room.",
-            2 * small.num_blocks: "That would be the gain over bfloat16.",
-        },
-        because="That is **capacity**: how much fits. Now see what it is good for.",
     )
     small.run()
+    before = small.fold.counters.num_preemptions
     yield L.predict(
-        f"Three requests need more than {small.num_blocks} blocks at their ends, as in lesson 10."
-        f" With float32, the number of preemptions is {_preemptions(small)}. And with int8, in the"
-        " same bytes?",
+        f"""Three requests need more than {small.num_blocks} blocks at their ends, as in lesson 10.
+        With float32, the number of preemptions is {before}. And with int8, in the same bytes?
+        [preemption]
+        - {before}: There are more blocks now than all three need.
+        = Nothing was computed twice, and no user saw a pause.""",
         before=large.run,
-        answer=lambda: _preemptions(large),
-        unit="preemption",
+        answer=lambda: large.fold.counters.num_preemptions,
         focus="timelines",
-        why={_preemptions(small): "There are more blocks now than all three need."},
-        because="Nothing was computed twice, and no user saw a pause.",
     )
 
 
 def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
-    few = _engine(L, "ada alone", num_blocks=AMPLE)
+    few, fewer = _engine(L, "ada alone", num_blocks=AMPLE), "she needs fewer steps"
     many = _engine(L, "ada alone, twice the memory", num_blocks=2 * AMPLE)
-    fewer = "she needs fewer steps"
     for engine in (few, many):
-        engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=WISH)
+        engine.add("ada", PROMPT, max_tokens=WISH)
     yield L.predict(
-        "**Bandwidth** is something else: how fast bytes are read. ada is alone. She gets a machine"
-        f" with twice the memory, so {2 * AMPLE} blocks instead of {AMPLE}, but no faster memory."
-        " What changes for her?",
+        f"""**Bandwidth** is something else: how fast bytes are read. ada is alone. She gets a
+        machine with twice the memory, so {2 * AMPLE} blocks instead of {AMPLE}, but no faster
+        memory. What changes for her?
+        - nothing
+        - her steps are shorter: The same bytes must be read in each, at the same speed.
+        - {fewer}: Each of her tokens still needs the one before it.
+        = Capacity decides how many run together. Bandwidth decides how long a step takes.""",
         before=lambda: [engine.run() for engine in (few, many)],
         answer=lambda: fewer if few.fold.step > many.fold.step else "nothing",
-        choices=("nothing", "her steps are shorter", fewer),
         focus="step_history",
-        why={
-            "her steps are shorter": "The same bytes must be read in each, at the same speed.",
-            fewer: "Each of her tokens still needs the one before it.",
-        },
-        because="Capacity decides how many run together. Bandwidth decides how long a step takes.",
     )
     weights = BF16 * weights_per_pass(small.loaded.config)
     wide, narrow = (weights + USERS * CONTEXT * engine.bytes_per_token for engine in (small, large))
     yield L.predict(
-        f"But int8 keys help bandwidth, too. {USERS} requests have {CONTEXT} tokens each. A step"
-        f" reads {weights / 1e6:.2f} MB of weights once, and the keys and values of all tokens:"
-        f" {(wide - weights) / 1e6:.1f} MB in float32, {(narrow - weights) / 1e6:.1f} MB in int8."
-        " How many times fewer bytes is that in all?",
+        f"""But int8 keys help bandwidth, too. {USERS} requests have {CONTEXT} tokens each. A step
+        reads {weights / 1e6:.2f} MB of weights once, and the keys and values of all tokens:
+        {(wide - weights) / 1e6:.1f} MB in float32, {(narrow - weights) / 1e6:.1f} MB in int8. How
+        many times fewer bytes is that in all? [time]
+        - 4: The weights are read all the same.
+        - else: Add the weights to both sums, then divide.
+        = With many users and long texts, the cache is most of what a step reads.""",
         answer=lambda: wide / narrow,
-        unit="time",
         tolerance=0.1,
-        why={4: "The weights are read all the same."},
-        otherwise="Add the weights to both sums, then divide.",
-        because="With many users and long texts, the cache is most of what a step reads.",
     )
 
 
@@ -324,23 +275,18 @@ def _what_changes(L: Teacher, crowded: LessonEngine) -> Script:
     for engine in (exact, rounded):
         engine.add("ada", STORIES["ada"], max_tokens=ANSWER, logprobs=0)
     yield L.predict(
-        f"Do the numbers stay the same? ada gets {ANSWER} tokens with float32 keys and values, and"
-        " again with int8. For each token, the engine also reports the logarithm of its"
-        f" probability. How many of these {ANSWER} numbers are exactly equal?",
+        f"""Do the numbers stay the same? ada gets {ANSWER} tokens with float32 keys and values, and
+        again with int8. For each token, the engine also reports the logarithm of its probability.
+        How many of these {ANSWER} numbers are exactly equal? [number]
+        - {ANSWER}: Stored weights are what the model is. Keys and values are computed in float32,
+          and int8 rounds them.
+        - else: Each key is off by up to half a step, so every score changes a little.""",
         before=lambda: [engine.run() for engine in (exact, rounded)],
         answer=lambda: sum(map(float.__eq__, _logprobs(exact), _logprobs(rounded))),
-        unit="number",
         focus="eventlog",
-        why={
-            ANSWER: (
-                "Stored weights are what the model is. Keys and values are computed in float32, and"
-                " int8 rounds them."
-            )
-        },
-        otherwise="Each key is off by up to half a step, so every score changes a little.",
         because=lambda: (
-            f"{ANSWER - _num_different(exact, rounded)} of {ANSWER} tokens are the same here. But"
-            " where two tokens are nearly tied, int8 may choose the other one."
+            f"{ANSWER - num_different(exact, rounded, 'ada')} of {ANSWER} tokens are the same here."
+            " But where two tokens are nearly tied, int8 may choose the other one."
         ),
     )
     yield from _one_scale_for_each_token(L)
@@ -352,25 +298,19 @@ def _one_scale_for_each_token(L: Teacher) -> Script:
     for engine in (ample, tight):
         _ask(engine)
     yield L.predict(
-        "Last question. The three requests run with int8, once with ample memory, and once in a"
-        " cache so small that one is preempted and its keys are computed again, in one chunk. Does"
-        " a token change?",
+        """Last question. The three requests run with int8, once with ample memory, and once in a
+        cache so small that one is preempted and its keys are computed again, in one chunk. Does a
+        token change?
+        - yes: In a chunk as in a decode, keys are rounded before a token reads them, and each token
+          has its own scales.
+        - no
+        = If tokens shared a scale, a later, larger one would change the numbers before it. So int8
+          may change tokens, but scheduling still never does.""",
         before=lambda: [engine.run() for engine in (ample, tight)],
-        answer=lambda: "yes" if any(_num_different(ample, tight, one) for one in PEOPLE) else "no",
-        choices=("yes", "no"),
+        answer=lambda: "yes" if any(num_different(ample, tight, one) for one in PEOPLE) else "no",
         focus="timelines",
-        why={
-            "yes": (
-                "In a chunk as in a decode, keys are rounded before a token reads them, and each"
-                " token has its own scales."
-            )
-        },
-        because=(
-            "If tokens shared a scale, a later, larger one would change the numbers before it. So"
-            " int8 may change tokens, but scheduling still never does."
-        ),
     )
-    L.check("a request was preempted in the tight cache", _preemptions(tight) > 0)
+    L.check("a request was preempted in the tight cache", tight.fold.counters.num_preemptions > 0)
 
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
@@ -383,16 +323,7 @@ def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
 
 def _ask(engine: LessonEngine) -> None:
     for name in PEOPLE:
-        engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WISH)
-
-
-def _preemptions(engine: LessonEngine) -> int:
-    return len(engine.events_of(ev.RequestPreempted))
-
-
-def _num_different(a: LessonEngine, b: LessonEngine, name: str = "ada") -> int:
-    pairs = zip(a.output_tokens(name), b.output_tokens(name), strict=True)
-    return sum(one != other for one, other in pairs)
+        engine.add(name, PROMPT, max_tokens=WISH)
 
 
 def _logprobs(engine: LessonEngine) -> list[float]:

@@ -24,24 +24,16 @@ HEADS, GPUS = 8, 4
 
 
 @lesson(
-    16,
-    "way-to-vllm",
-    "The way to vLLM: what carries over",
-    minutes=10,
-    pages=26,
+    16, "way-to-vllm", "The way to vLLM: what carries over", minutes=10, pages=26,
     needs=("serving", "grammar"),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
-        "a KV cache sized in bytes",
-        num_blocks=None,
-        block_size=SIZE,
-        kv_cache_memory_bytes=MEMORY_BLOCKS * per_block + per_block // 2,
-        max_num_seqs=8,
-        max_num_batched_tokens=1024,
-        enable_prefix_caching=False,
-    )
+        "a KV cache sized in bytes", num_blocks=None, block_size=SIZE,
+        kv_cache_memory_bytes=MEMORY_BLOCKS * per_block + per_block // 2, max_num_seqs=8,
+        max_num_batched_tokens=1024, enable_prefix_caching=False,
+    )  # fmt: skip
     yield from _the_same_names(L)
     yield from _the_same_memory(L, engine, per_block)
     yield from _the_same_files_and_events(L)
@@ -51,29 +43,22 @@ def run(L: Teacher) -> Script:
 
 def _the_same_names(L: Teacher) -> Script:
     names = [field.name for field in fields(EngineConfig)]
-    yield L.say(
-        "You know the engine now: blocks and tables, a scheduler that catches up, an LRU prefix"
-        " cache. Nearly all of it is vLLM's design, under **vLLM's names**. This lesson ends the"
-        " main track: what carries over to vLLM, and what you will meet there that is not here. Two"
-        " lessons about kernels follow, for those who want them.",
-        focus="blockmap",
-    )
+    L.focus("blockmap")
+    yield L.say("""You know the engine now: blocks and tables, a scheduler that catches up, an LRU
+        prefix cache. Nearly all of it is vLLM's design, under **vLLM's names**. This lesson ends
+        the main track: what carries over to vLLM, and what you will meet there that is not here.
+        Two lessons about kernels follow, for those who want them.""")
     L.check("every option that is listed as only here exists", set(ONLY_HERE) <= set(names))
     yield L.predict(
-        f"Options first. `EngineConfig` has {len(names)} options, and {len(ONLY_HERE)} of them are"
-        " not vLLM's. Which of these is one of the"
-        f" {len(ONLY_HERE)}?",
+        f"""Options first. `EngineConfig` has {len(names)} options, and {len(ONLY_HERE)} of them are
+        not vLLM's. Which of these is one of the {len(ONLY_HERE)}?
+        - max_num_seqs: That is the number of batch slots, in vLLM as here.
+        - enable_prefix_caching: vLLM has the same prefix cache, and can turn it off.
+        - max_num_batched_tokens: That is the token budget, in vLLM as here.
+        - batching
+        = {", ".join(f"`{name}`" for name in ONLY_HERE)}: the old ways, to compare with, and a
+          self-check.""",
         answer=lambda: next(name for name in ASKED if name in ONLY_HERE),
-        choices=ASKED,
-        why={
-            "max_num_seqs": "That is the number of batch slots, in vLLM as here.",
-            "enable_prefix_caching": "vLLM has the same prefix cache, and can turn it off.",
-            "max_num_batched_tokens": "That is the token budget, in vLLM as here.",
-        },
-        because=(
-            f"{', '.join(f'`{name}`' for name in ONLY_HERE)}: the old ways, to compare with, and a"
-            " self-check."
-        ),
     )
     L.check(
         "there are LLM.generate, LLM.chat and LLM.beam_search",
@@ -83,50 +68,38 @@ def _the_same_names(L: Teacher) -> Script:
         "SamplingParams has n, temperature, top_p, max_tokens, stop and seed",
         bool(SamplingParams(n=2, temperature=0.5, top_p=0.9, max_tokens=4, stop=["."], seed=1)),
     )
-    yield L.say(
-        "So a script changes only its import: `from minivllm import LLM, SamplingParams` becomes"
-        " `from vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with the"
-        " same routes under `/v1`, the same option names and the same metrics."
-    )
+    yield L.say("""So a script changes only its import: `from minivllm import LLM, SamplingParams`
+        becomes `from vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with
+        the same routes under `/v1`, the same option names and the same metrics.""")
 
 
 def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script:
     yield L.predict(
-        f"A GPU has {GPU} GB. The weights of the model take {MODEL} GB, and"
-        f" `gpu_memory_utilization` is {ALLOWED}: the engine may use that share of the GPU. How"
-        " many GB are left for the results of a step and the KV cache?",
+        f"""A GPU has {GPU} GB. The weights of the model take {MODEL} GB, and
+        `gpu_memory_utilization` is {ALLOWED}: the engine may use that share of the GPU. How many GB
+        are left for the results of a step and the KV cache?
+        - {ALLOWED * GPU}: Some articles say that it is the share for the KV cache. It is the share
+          for **everything**, and the weights come first.
+        - {GPU - MODEL}: Only {ALLOWED:.0%} of the {GPU} GB may be used.
+        - {ALLOWED * (GPU - MODEL)}: It is a share of the whole GPU, not of what is left.
+        - else: {ALLOWED} times {GPU} GB, minus the weights.
+        = What is left is cut into blocks when the engine starts.""",
         answer=lambda: ALLOWED * GPU - MODEL,
         tolerance=0.02,
-        why={
-            ALLOWED * GPU: (
-                "Some articles say that it is the share for the KV cache. It is the share for"
-                " **everything**, and the weights come first."
-            ),
-            GPU - MODEL: f"Only {ALLOWED:.0%} of the {GPU} GB may be used.",
-            ALLOWED * (GPU - MODEL): "It is a share of the whole GPU, not of what is left.",
-        },
-        otherwise=f"{ALLOWED} times {GPU} GB, minus the weights.",
-        because="What is left is cut into blocks when the engine starts.",
     )
     yield L.predict(
-        f"A block of {SIZE} tokens takes {per_block:,} bytes here, and the cache gets room for"
-        f" {MEMORY_BLOCKS} and a half of them. 8 users send {PROMPT} tokens each. How many run"
-        " after the first step?",
+        f"""A block of {SIZE} tokens takes {per_block:,} bytes here, and the cache gets room for
+        {MEMORY_BLOCKS} and a half of them. 8 users send {PROMPT} tokens each. How many run after
+        the first step? [sequence]
+        - {MEMORY_BLOCKS * SIZE // PROMPT}: Only whole blocks count: {PROMPT} tokens take
+          {-(-PROMPT // SIZE)}.
+        - {MEMORY_BLOCKS}: That is the number of blocks, not of users.
+        - 8: There are slots for all, but not blocks.
+        - else: {MEMORY_BLOCKS} whole blocks, {-(-PROMPT // SIZE)} for each.
+        = When vLLM starts, it prints how many requests of the greatest length would fit ("Maximum
+          concurrency"). Now you can check it.""",
         before=lambda: _eight_come(engine),
         answer=lambda: len(engine.fold.running),
-        unit="sequence",
-        why={
-            MEMORY_BLOCKS * SIZE // PROMPT: (
-                f"Only whole blocks count: {PROMPT} tokens take {-(-PROMPT // SIZE)}."
-            ),
-            MEMORY_BLOCKS: "That is the number of blocks, not of users.",
-            8: "There are slots for all, but not blocks.",
-        },
-        otherwise=f"{MEMORY_BLOCKS} whole blocks, {-(-PROMPT // SIZE)} for each.",
-        because=(
-            "When vLLM starts, it prints how many requests of the greatest length would fit"
-            ' ("Maximum concurrency"). Now you can check it.'
-        ),
     )
     L.check(
         f"the half block is not used: the cache has {engine.num_blocks} blocks",
@@ -136,59 +109,38 @@ def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script
 
 def _the_same_files_and_events(L: Teacher) -> Script:
     yield L.predict(
-        "You read vLLM's source and want to know in which order it evicts cached blocks. Where do"
-        " you look?",
+        """You read vLLM's source and want to know in which order it evicts cached blocks. Where do
+        you look?
+        - vllm/v1/core/block_pool.py
+        - vllm/v1/core/sched/scheduler.py: The scheduler asks for blocks. The pool decides which
+          ones it gets: the order of the free queue.
+        - vllm/v1/worker/gpu_model_runner.py: The runner carries out a plan, which already has the
+          blocks to use.
+        = Every file here that follows a file of vLLM names it in its docstring, after `Source:`.
+          Read ours first, then vLLM's beside it.""",
         answer=lambda: _source("minivllm.core.block_pool"),
-        choices=(
-            "vllm/v1/core/block_pool.py",
-            "vllm/v1/core/sched/scheduler.py",
-            "vllm/v1/worker/gpu_model_runner.py",
-        ),
-        why={
-            "vllm/v1/core/sched/scheduler.py": (
-                "The scheduler asks for blocks. The pool decides which ones it gets: the order of"
-                " the free queue."
-            ),
-            "vllm/v1/worker/gpu_model_runner.py": (
-                "The runner carries out a plan, which already has the blocks to use."
-            ),
-        },
-        because=(
-            "Every file here that follows a file of vLLM names it in its docstring, after"
-            " `Source:`. Read ours first, then vLLM's beside it."
-        ),
     )
     L.check(
         "our scheduler names vLLM's",
         _source("minivllm.core.scheduler") == "vllm/v1/core/sched/scheduler.py",
     )
     small = L.engine("KV events", num_blocks=6, block_size=4, max_num_seqs=1)
-    yield L.say(
-        "vLLM reports decisions too, but fewer. Its KV events (`vllm/distributed/kv_events.py`)"
-        " are for routers, which send a prompt to the server that has its beginning in the cache."
-        " `BlockStored`: this content can be found here now. `BlockRemoved`: no longer.",
-        focus="eventlog",
-    )
+    L.focus("eventlog")
+    yield L.say("""vLLM reports decisions too, but fewer. Its KV events
+        (`vllm/distributed/kv_events.py`) are for routers, which send a prompt to the server that
+        has its beginning in the cache. `BlockStored`: this content can be found here now.
+        `BlockRemoved`: no longer.""")
     yield L.predict(
-        "Our `block.hashed` says what BlockStored says. Three of our events sound like an end."
-        " Which one must become `BlockRemoved`?",
+        """Our `block.hashed` says what BlockStored says. Three of our events sound like an end.
+        Which one must become `BlockRemoved`?
+        - block.released: One owner has released it. Others may hold it, and it can still be found.
+        - block.freed: **Free is not evicted** (lesson 8): it can still be found. The router would
+          forget it too early.
+        - block.evicted
+        = Checked on a real run: a router that forgets a block on this event, and on no other, knows
+          exactly what the cache holds.""",
         before=lambda: _use_up(small),
         answer=lambda: _true_follower(small),
-        choices=("block.released", "block.freed", "block.evicted"),
-        why={
-            "block.released": (
-                "One owner has released it. Others may hold it, and its contents can still be"
-                " found."
-            ),
-            "block.freed": (
-                "**Free is not evicted** (lesson 8): it can still be found. The router would"
-                " forget it too early."
-            ),
-        },
-        because=(
-            "Checked on a real run: a router that forgets a block on this event, and on no other,"
-            " knows exactly what the cache holds."
-        ),
     )
 
 
@@ -196,99 +148,73 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
     remote = L.engine("a prompt computed elsewhere", num_blocks=16, block_size=4, max_num_seqs=2)
     remote.add("first", remote.tokens(STORIES["ada"], COMPUTED), max_tokens=1)
     remote.run()
-    remote.add("ada", remote.tokens(STORIES["ada"], COMPUTED + LEFT), max_tokens=2)
-    yield L.say(
-        "Now what vLLM has that minivllm does not, and where it would fit in. **Disaggregated"
-        " prefill**: some servers only compute prompts, and a KV connector moves the blocks to"
-        " others, which only decode. Then a short answer never waits for a long prompt. What would"
-        " the scheduler have to learn?",
-        focus="budget",
-    )
+    remote.add("ada", COMPUTED + LEFT, max_tokens=2)
+    L.focus("budget")
+    yield L.say("""Now what vLLM has that minivllm does not, and where it would fit in.
+        **Disaggregated prefill**: some servers only compute prompts, and a KV connector moves the
+        blocks to others, which only decode. Then a short answer never waits for a long prompt. What
+        would the scheduler have to learn?""")
     yield L.predict(
-        f"Little: its rule is to catch up. `ada` has a prompt of {COMPUTED + LEFT} tokens, and the"
-        f" blocks of the first {COMPUTED} are here already. How many tokens does she get?",
+        f"""Little: its rule is to catch up. `ada` has a prompt of {COMPUTED + LEFT} tokens, and the
+        blocks of the first {COMPUTED} are here already. How many tokens does she get? [token]
+        - {COMPUTED + LEFT}: {COMPUTED} of them need not be computed again.
+        - 1: That is a decode, but her prompt is not complete yet.
+        = For the scheduler, blocks from another server are like a prefix cache hit
+          (`get_num_new_matched_tokens` in vLLM).""",
         before=remote.step,
         answer=lambda: remote.scheduled("ada"),
-        focus="budget",
-        unit="token",
-        why={
-            COMPUTED + LEFT: f"{COMPUTED} of them need not be computed again.",
-            1: "That is a decode, but her prompt is not complete yet.",
-        },
-        because=(
-            "For the scheduler, blocks from another server are like a prefix cache hit"
-            " (`get_num_new_matched_tokens` in vLLM)."
-        ),
     )
     L.check(
         "her first tokens were found, not computed",
         remote.facts.requests["ada"].num_cached_tokens == COMPUTED,
     )
     config = engine.loaded.config
-    yield L.say(
-        "**Many GPUs.** Tensor parallelism gives each GPU some of the heads: of this model's"
-        f" {config.num_key_value_heads} key heads, each GPU stores its share in every block. The"
-        " block tables are the same on all, so there is still one scheduler. Pipeline parallelism"
-        " gives each GPU some of the layers; data parallelism copies the whole engine.",
-        focus="blockmap",
-    )
+    L.focus("blockmap")
+    yield L.say(f"""**Many GPUs.** Tensor parallelism gives each GPU some of the heads: of this
+        model's {config.num_key_value_heads} key heads, each GPU stores its share in every block.
+        The block tables are the same on all, so there is still one scheduler. Pipeline parallelism
+        gives each GPU some of the layers; data parallelism copies the whole engine.""")
     whole, part = (_block_bytes(engine, heads) for heads in (HEADS, HEADS // GPUS))
     yield L.predict(
-        f"If this model had {HEADS} key heads, a block would take {whole:,} bytes. Now put it on"
-        f" {GPUS} GPUs with tensor parallelism. How many bytes does a block take on each?",
+        f"""If this model had {HEADS} key heads, a block would take {whole:,} bytes. Now put it on
+        {GPUS} GPUs with tensor parallelism. How many bytes does a block take on each? [byte]
+        - {whole}: Each GPU stores only the keys and values of its own heads.
+        - {whole // HEADS}: {HEADS} heads over {GPUS} GPUs are {HEADS // GPUS} heads each.
+        - else: Each GPU stores {HEADS // GPUS} of the {HEADS} heads.
+        = So the same memory on each GPU holds four times the tokens: more GPUs also give more KV
+          cache.""",
         answer=lambda: part,
-        unit="byte",
-        why={
-            whole: "Each GPU stores only the keys and values of its own heads.",
-            whole // HEADS: f"{HEADS} heads over {GPUS} GPUs are {HEADS // GPUS} heads each.",
-        },
-        otherwise=f"Each GPU stores {HEADS // GPUS} of the {HEADS} heads.",
-        because=(
-            "So the same memory on each GPU holds four times the tokens: more GPUs also give more"
-            " KV cache."
-        ),
     )
-    yield L.say(
-        "**Other kinds of memory.** Models with sliding windows, or with states instead of keys,"
-        " need several kinds of blocks (`kv_cache_coordinator.py`). KV connectors also move blocks"
-        " to CPU memory and to disk. All of it uses blocks with hashes, which you know."
-    )
-    yield L.say(
-        "**Other models**: hundreds of architectures, more formats of weights, LoRA (small"
-        " additions to the weights, one for each customer), images and sound. **Speed**: models"
-        " compiled to fewer kernels, a scheduler that plans the next step while this one runs"
-        " (`async_scheduler.py`). None of it changes what a step is."
-    )
+    yield L.say("""**Other kinds of memory.** Models with sliding windows, or with states instead of
+        keys, need several kinds of blocks (`kv_cache_coordinator.py`). KV connectors also move
+        blocks to CPU memory and to disk. All of it uses blocks with hashes, which you know.""")
+    yield L.say("""**Other models**: hundreds of architectures, more formats of weights, LoRA (small
+        additions to the weights, one for each customer), images and sound. **Speed**: models
+        compiled to fewer kernels, a scheduler that plans the next step while this one runs
+        (`async_scheduler.py`). None of it changes what a step is.""")
 
 
 def _the_same_default(L: Teacher) -> Script:
     yield L.predict(
-        "And what is the same? Start both without options, on an NVIDIA GPU: a block holds"
-        f" {EngineConfig().block_size} tokens in both. How many blocks does a chat of {CHAT:,}"
-        " tokens take in both?",
+        f"""And what is the same? Start both without options, on an NVIDIA GPU: a block holds
+        {EngineConfig().block_size} tokens in both. How many blocks does a chat of {CHAT:,} tokens
+        take in both? [block]
+        - {CHAT // EngineConfig().block_size}: The last tokens need a block, too.
+        - {CHAT}: A block is not a token.
+        - {CHAT // 4}: These lessons used blocks of 4, so that they fill quickly.
+        - else: Divide, and round up.
+        = So what you know about a chat's memory here is true there.""",
         answer=lambda: _blocks_of_a_chat(L),
-        unit="block",
-        why={
-            CHAT // EngineConfig().block_size: "The last tokens need a block, too.",
-            CHAT: "A block is not a token.",
-            CHAT // 4: "These lessons used blocks of 4, so that they fill quickly.",
-        },
-        otherwise="Divide, and round up.",
-        because="So what you know about a chat's memory here is true there.",
     )
-    yield L.say(
-        "**And is your text the same?** Here, in float32 on a CPU, other requests never change your"
-        " tokens. A GPU kernel adds in an order that depends on the size of the batch, and each"
-        " order rounds differently. So an answer of vLLM can change with the load, even at"
-        " temperature 0. `VLLM_BATCH_INVARIANT=1` prevents it and costs speed."
-    )
-    yield L.say(
-        "A first evening with vLLM: run `vllm serve` with a small model, and beside it `minivllm"
-        " attach --vllm http://localhost:8000`. Ask the questions of these lessons: is a request"
-        " waiting or running? How full is the cache? Which request was preempted? Then open"
-        " `vllm/v1/core/sched/scheduler.py`. You have read it before.",
-        focus="step_history",
-    )
+    yield L.say("""**And is your text the same?** Here, in float32 on a CPU, other requests never
+        change your tokens. A GPU kernel adds in an order that depends on the size of the batch, and
+        each order rounds differently. So an answer of vLLM can change with the load, even at
+        temperature 0. `VLLM_BATCH_INVARIANT=1` prevents it and costs speed.""")
+    L.focus("step_history")
+    yield L.say("""A first evening with vLLM: run `vllm serve` with a small model, and beside it
+        `minivllm attach --vllm http://localhost:8000`. Ask the questions of these lessons: is a
+        request waiting or running? How full is the cache? Which request was preempted? Then open
+        `vllm/v1/core/sched/scheduler.py`. You have read it before.""")
 
 
 def _blocks_of_a_chat(L: Teacher) -> int:
@@ -312,19 +238,15 @@ def _source(module: str) -> str:
 def _use_up(engine: LessonEngine) -> None:
     """Run two texts that stay cached, and a third one that needs some of their blocks."""
     for name, length in (("ada", 8), ("bob", 8), ("cleo", 12)):
-        engine.add(name, engine.tokens(STORIES[name], length), max_tokens=1)
+        engine.add(name, length, max_tokens=1)
         engine.run()
 
 
 def _true_follower(engine: LessonEngine) -> str:
     """The event on which a router must forget a block, to know what the cache holds at the end."""
     truth = {block.hash for block in engine.fold.blocks if block.hash is not None}
-    right = []
-    for name, kind in (
-        ("block.released", ev.BlockReleased),
-        ("block.freed", ev.BlockFreed),
-        ("block.evicted", ev.BlockEvicted),
-    ):
+    right, kinds = [], (ev.BlockReleased, ev.BlockFreed, ev.BlockEvicted)
+    for name, kind in zip(("block.released", "block.freed", "block.evicted"), kinds, strict=True):
         known: dict[int, str] = {}
         for event in engine.events:
             if isinstance(event, ev.BlockHashed):

@@ -34,76 +34,53 @@ def run(L: Teacher) -> Script:
 
     if not is_live:
         yield L.say(NOTICE, focus="blockmap")
-    yield L.say(
-        f"The prompt of `ada`, {PROMPT} tokens, has been processed. Her next token must look"
-        f" back at every token before it. Their keys and values are in the blocks {table}, out of"
-        " order, because these blocks were free. A **kernel** is a function that runs on the GPU."
-        " How does the attention kernel find them?",
-        focus="blockmap",
-    )
+    L.focus("blockmap")
+    yield L.say(f"""The prompt of `ada`, {PROMPT} tokens, has been processed. Her next token must
+        look back at every token before it. Their keys and values are in the blocks {table}, out of
+        order, because these blocks were free. A **kernel** is a function that runs on the GPU. How
+        does the attention kernel find them?""")
     L.check("her blocks are not in the order of their numbers", table != sorted(table))
     traced = "" if is_live else " (recorded on another machine)"
     yield L.predict(
-        f"We now trace the attention kernel for ada's next token{traced}. It is written in Triton,"
-        " a language for GPU kernels. In what order does it read her blocks?",
+        f"""We now trace the attention kernel for ada's next token{traced}. It is written in Triton,
+        a language for GPU kernels. In what order does it read her blocks?
+        - in the order of her table
+        - by block number: A block's number is its place in memory. Only the table has the order of
+          the text.
+        - all blocks of the cache: The other blocks are free or belong to other requests, so the
+          kernel must not read them.
+        = It first loads some entries of the table, then the keys in those blocks. This extra lookup
+          is the price of paging.""",
         before=lambda: _trace(L, engine),
         answer=lambda: _order(engine, table),
-        choices=("in the order of her table", "by block number", "all blocks of the cache"),
-        why={
-            "by block number": (
-                "A block's number is its place in memory. Only the table has the order of the text."
-            ),
-            "all blocks of the cache": (
-                "The other blocks are free or belong to other requests, so the kernel must not"
-                " read them."
-            ),
-        },
-        because=(
-            "It first loads some entries of the table, then the keys in those blocks. This extra"
-            " lookup is the price of paging."
-        ),
     )
     trace = engine.events_of(ev.KernelTraced)[-1]
     programs = trace.programs
     yield L.predict(
-        "A kernel runs as many **programs** in parallel: copies of one function. Here"
-        f" {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value"
-        " heads. No key may be loaded twice, so query heads that share keys share a program. How"
-        " many programs run for ada in one layer?",
+        f"""A kernel runs as many **programs** in parallel: copies of one function. Here
+        {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value heads.
+        No key may be loaded twice, so query heads that share keys share a program. How many
+        programs run for ada in one layer? [program]
+        - {config.num_attention_heads}: Then each query head of a group would load the same keys
+          again.
+        - 1: Heads are independent of each other, so they can run in parallel.
+        - {config.num_hidden_layers}: Layers run one after the other, and each launches the kernel
+          again.
+        = One for each key/value head; each serves
+          {config.num_attention_heads // config.num_key_value_heads} query heads.""",
         answer=lambda: len(programs),
-        unit="program",
-        why={
-            config.num_attention_heads: (
-                "Then each query head of a group would load the same keys again."
-            ),
-            1: "Heads are independent of each other, so they can run in parallel.",
-            config.num_hidden_layers: (
-                "Layers run one after the other, and each launches the kernel again."
-            ),
-        },
-        because=(
-            "One for each key/value head; each serves"
-            f" {config.num_attention_heads // config.num_key_value_heads} query heads."
-        ),
     )
     last = trace.num_tokens - (len(table) - 1) * SIZE
     yield L.predict(
-        f"With the new token, ada has {trace.num_tokens} tokens in the cache: {len(table) - 1}"
-        f" full blocks of {SIZE} and a last block. How many slots of the last block does a program"
-        " read?",
+        f"""With the new token, ada has {trace.num_tokens} tokens in the cache: {len(table) - 1}
+        full blocks of {SIZE} and a last block. How many slots of the last block does a program
+        read? [slot]
+        - {SIZE}: The other slots were never written, or hold data of an earlier request: they are
+          masked out.
+        - else: A program reads one slot for each token in the block.
+        = {trace.num_tokens} − {len(table) - 1} × {SIZE} = {last}. The slots after them are not
+          read.""",
         answer=lambda: programs[0].tiles[-1].reads[-1].num_slots,
-        unit="slot",
-        why={
-            SIZE: (
-                "The other slots were never written, or hold data of an earlier request: they are"
-                " masked out."
-            )
-        },
-        otherwise="A program reads one slot for each token in the block.",
-        because=(
-            f"{trace.num_tokens} − {len(table) - 1} × {SIZE} = {last}. The slots after them are not"
-            " read."
-        ),
     )
     L.check(
         f"each program reads exactly {trace.num_tokens} slots",
@@ -111,82 +88,58 @@ def run(L: Teacher) -> Script:
     )
     tiles = programs[0].tiles
     yield L.predict(
-        f"A program loads keys in **tiles** of {_num_slots_of(tiles[0])}: a fixed number of keys"
-        f" that it loads at once. How many tiles does it need for {trace.num_tokens} tokens?",
+        f"""A program loads keys in **tiles** of {_num_slots_of(tiles[0])}: a fixed number of keys
+        that it loads at once. How many tiles does it need for {trace.num_tokens} tokens? [tile]
+        - {len(table)}: That is the number of blocks. A tile takes several blocks.
+        - 1: The first tile has no room for the last tokens.
+        - {trace.num_tokens}: A tile holds many keys, so that they are processed together.""",
         answer=lambda: len(tiles),
-        unit="tile",
-        why={
-            len(table): "That is the number of blocks. A tile takes several blocks.",
-            1: "The first tile has no room for the last tokens.",
-            trace.num_tokens: "A tile holds many keys, so that they are processed together.",
-        },
         because=lambda: f"{' + '.join(str(_num_slots_of(tile)) for tile in tiles)} keys.",
     )
-    yield L.say(
-        "Softmax needs the largest score and the sum over **all** keys, but a program sees one"
-        " tile at a time. So it keeps a running maximum and a running sum. When a larger score"
-        " appears, it scales down the sum that it has so far. This is **online softmax**: nothing"
-        " is read twice.",
-        focus="xray",
-    )
+    L.focus("xray")
+    yield L.say("""Softmax needs the largest score and the sum over **all** keys, but a program sees
+        one tile at a time. So it keeps a running maximum and a running sum. When a larger score
+        appears, it scales down the sum that it has so far. This is **online softmax**: nothing is
+        read twice.""")
     L.check(
         "a program's running maximum never falls from tile to tile",
         all(map(_maximum_never_falls, programs)),
     )
     yield _two_tiles(L, trace)
     yield L.predict(
-        f"So one new token reads the keys and values of {trace.num_tokens} tokens, in every layer."
-        f" One token takes {engine.bytes_per_token:,} bytes in the cache, all layers together. How"
-        " many bytes of the cache does this step read?",
+        f"""So one new token reads the keys and values of {trace.num_tokens} tokens, in every layer.
+        One token takes {engine.bytes_per_token:,} bytes in the cache, all layers together. How many
+        bytes of the cache does this step read? [byte]
+        - {engine.bytes_per_token}: That is what the new token writes. It reads what all tokens have
+          written.
+        - {trace.num_tokens * engine.bytes_per_token // config.num_hidden_layers}: That is one
+          layer. Every layer reads its own keys and values.
+        - {trace.num_tokens * engine.bytes_per_token * config.num_hidden_layers}: The
+          {engine.bytes_per_token:,} bytes already count all layers.
+        = The kernel computes little with each byte, so memory limits decoding: see lesson 18.""",
         answer=lambda: trace.num_tokens * engine.bytes_per_token,
-        unit="byte",
         tolerance=0.05,
-        why={
-            engine.bytes_per_token: (
-                "That is what the new token writes. It reads what all tokens have written."
-            ),
-            trace.num_tokens * engine.bytes_per_token // config.num_hidden_layers: (
-                "That is one layer. Every layer reads its own keys and values."
-            ),
-            trace.num_tokens * engine.bytes_per_token * config.num_hidden_layers: (
-                f"The {engine.bytes_per_token:,} bytes already count all layers."
-            ),
-        },
-        because=(
-            "The kernel computes little with each byte, so the speed of memory limits decoding:"
-            " see lesson 18."
-        ),
     )
     engine.engine.record_attention_mass(True)
     engine.step()
     mass = engine.events_of(ev.AttentionMass)[-1].mass
     L.check("the shares of all blocks add up to 1", abs(sum(mass) - 1) < 1e-3)
-    yield L.say(
-        "This is how much of ada's attention went to each of her blocks, averaged over layers and"
-        " heads. Inside each head, these weights (one per token) multiply the values, and the layer"
-        " continues with the sum.",
-        focus="mass",
-    )
+    L.focus("mass")
+    yield L.say("""This is how much of ada's attention went to each of her blocks, averaged over
+        layers and heads. Inside each head, these weights (one per token) multiply the values, and
+        the layer continues with the sum.""")
     runs = "another one runs the kernel" if is_live else "another machine ran the kernel"
     yield L.predict(
-        "The Triton kernel has a **reference implementation** in plain torch. It is slow: it"
-        " first gathers the blocks into one tensor, while the kernel reads them in place. Now one"
-        f" engine runs the reference, and {runs}. Do both write the same tokens?",
+        f"""The Triton kernel has a **reference implementation** in plain torch. It is slow: it
+        first gathers the blocks into one tensor, while the kernel reads them in place. Now one
+        engine runs the reference, and {runs}. Do both write the same tokens?
+        - the same
+        - nearly the same: Sums in a different order can differ in the last digits, but here this
+          does not change the choice of a token.
+        - different ones: Both compute the same formula. Only place and order of the reads differ.
+        = Every fast kernel here is tested against a slow reference that is obviously correct.""",
         answer=lambda: _same_tokens(L, is_live),
-        choices=("the same", "nearly the same", "different ones"),
         focus="slots",
-        why={
-            "nearly the same": (
-                "Sums in a different order can differ in the last digits, but here this does not"
-                " change the choice of a token."
-            ),
-            "different ones": (
-                "Both compute the same formula. Only the place and the order of the reads differ."
-            ),
-        },
-        because=(
-            "Every fast kernel here is tested against a slow reference that is obviously correct."
-        ),
     )
 
 

@@ -11,8 +11,10 @@ The pool is too small for all of them, so somebody is preempted. It is written f
 and not in the list of `minivllm demo`: as a lesson it would show too much at once.
 """
 
-from minivllm.lessons.scenarios.scenario import Message, Scenario, ScenarioRequest
-from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
+from functools import partial
+
+from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest, ask, options
+from minivllm.sampling_params import StructuredOutputsParams
 
 _SYSTEM = (
     "You are the house model of minivllm. Be friendly. You answer in plain English. Write short"
@@ -20,7 +22,8 @@ _SYSTEM = (
 )
 _LONG = " ".join(["Tell me a story about Eve at the lighthouse, and do not forget the boat."] * 6)
 _TWICE = "Say it again: the captain opened the old door and found a small golden key."
-_TEMPERATURE, _TOP_P, _SEED = 1.0, 0.9, 7
+_STOP = ("basket.", "and Kai was")
+_story = partial(ask, temperature=1.0, top_p=0.9, seed=7)
 
 _PATTERNS = (
     ("hana", "What is the capital of France?", r"The capital of France is [A-Z][a-z]+\."),
@@ -28,83 +31,38 @@ _PATTERNS = (
 )
 
 
-def capstone(watch: str, **options: object) -> Scenario:
+def capstone(watch: str, **more: object) -> Scenario:
     """The scenario of all pieces.
 
-    watch: the sentence under the top line; options: further options of the engine
+    watch: the sentence under the top line; more: further options of the engine
     """
-    shared = [
-        _story(name, f"Tell me a story about {what}.", 56, after, system=_SYSTEM)
-        for name, what, after in (
-            ("ada", "a dragon", 0),
-            ("ben", "a robot", 2),
-            ("cleo", "a baker", 4),
-        )
-    ]
     return Scenario(
         name="capstone",
         teaches="Each piece passed its own checks; here they run one engine together.",
         watch=watch,
-        options={
-            "num_gpu_blocks_override": 18,
-            "max_num_seqs": 6,
-            "max_num_batched_tokens": 64,
-            "max_model_len": 384,
-            **options,
-        },
+        options=options(
+            num_blocks=18, max_num_seqs=6, max_num_batched_tokens=64, max_model_len=384, **more
+        ),
         waves=(
             (
-                *shared,
+                _story("ada", "Tell me a story about a dragon.", 56, system=_SYSTEM),
+                _story("ben", "Tell me a story about a robot.", 56, 2, system=_SYSTEM),
+                _story("cleo", "Tell me a story about a baker.", 56, 4, system=_SYSTEM),
                 _story("dan", "Tell me a story about Dan and Rosa.", 40, 6, n=3),
                 _story("eve", _LONG, 32, 12),
-                _story(
-                    "finn",
-                    "Tell me a story about a wizard.",
-                    56,
-                    20,
-                    stop=["basket.", "and Kai was"],
-                ),
-                _story("gil", _TWICE, 48, 24, temperature=0.0),
+                _story("finn", "Tell me a story about a wizard.", 56, 20, stop=[*_STOP]),
+                ask("gil", _TWICE, 48, 24),
             ),
             (
-                *_with_patterns(0),
+                *_with_patterns(),
                 _story("kai", "Tell me a story about a dragon.", 32, system=_SYSTEM),
             ),
         ),
     )
 
 
-def _with_patterns(after_steps: int) -> list[ScenarioRequest]:
+def _with_patterns() -> list[ScenarioRequest]:
     return [
-        _story(
-            name,
-            question,
-            48,
-            after_steps,
-            temperature=0.0,
-            structured_outputs=StructuredOutputsParams(regex=pattern),
-        )
+        ask(name, question, 48, structured_outputs=StructuredOutputsParams(regex=pattern))
         for name, question, pattern in _PATTERNS
     ]
-
-
-def _story(
-    name: str,
-    question: str,
-    max_tokens: int,
-    after_steps: int = 0,
-    *,
-    system: str | None = None,
-    temperature: float = _TEMPERATURE,
-    **params: object,
-) -> ScenarioRequest:
-    messages = [Message(role="user", content=question)]
-    if system is not None:
-        messages.insert(0, Message(role="system", content=system))
-    drawn = {} if temperature == 0 else {"top_p": _TOP_P, "seed": _SEED}
-    return ScenarioRequest(
-        request_id=name,
-        messages=tuple(messages),
-        params=SamplingParams(temperature=temperature, max_tokens=max_tokens, **drawn, **params),
-        after_steps=after_steps,
-    )

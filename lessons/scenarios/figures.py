@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from minivllm.lessons.scenarios.facts import RunFacts
-from minivllm.lessons.scenarios.scenarios import Scenario
+from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.text import plural
 from minivllm.tui.context import Figure
 
@@ -109,6 +109,5 @@ _FIGURES: dict[str, Callable[[RunFacts], _Numbers]] = {
     "beams": _beams,
     "speculation": _speculation,
     "structured": _structured,
-    "patterns": _structured,
     "capstone": _memory_pressure,
 }

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from minivllm.lessons.scenarios.scenarios import Message, Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenario import Message, Scenario, ScenarioRequest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

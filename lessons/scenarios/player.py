@@ -10,7 +10,7 @@ from collections import deque
 
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event
-from minivllm.lessons.scenarios.scenarios import Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
 
 
 class ScenarioPlayer:

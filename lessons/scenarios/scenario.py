@@ -32,6 +32,34 @@ class ScenarioRequest:
     """The prompt in place of messages."""
 
 
+def ask(
+    request_id: str,
+    question: str,
+    max_tokens: int = 64,
+    after_steps: int = 0,
+    *,
+    system: str | None = None,
+    temperature: float = 0.0,
+    **params: object,
+) -> ScenarioRequest:
+    """One user's question. It is greedy, so that every run writes the same text.
+
+    params: other fields of `SamplingParams`
+    """
+    messages = ({"role": "user", "content": question},)
+    if system is not None:
+        messages = ({"role": "system", "content": system}, *messages)
+    sampling = SamplingParams(temperature=temperature, max_tokens=max_tokens, **params)
+    return ScenarioRequest(
+        request_id=request_id, messages=messages, params=sampling, after_steps=after_steps
+    )
+
+
+def options(*, num_blocks: int, **more: object) -> Mapping[str, object]:
+    """Engine options, with a short name for the number of blocks."""
+    return MappingProxyType({"num_gpu_blocks_override": num_blocks, **more})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     name: str

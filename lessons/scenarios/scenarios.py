@@ -15,55 +15,19 @@ and `beams`, no prompt may end on a block boundary: then no block would be copie
 """
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
-from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP, Message, Scenario, ScenarioRequest
-from minivllm.lessons.scenarios.structured import STRUCTURED
-from minivllm.sampling_params import SamplingParams
+from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP, Scenario, ask, options
+from minivllm.sampling_params import StructuredOutputsParams
 
-
-def _ask(
-    request_id: str, question: str, max_tokens: int, after_steps: int = 0, system: str | None = None
-) -> ScenarioRequest:
-    """One question with greedy sampling, so that every run writes the same text."""
-    messages: tuple[Message, ...] = ({"role": "user", "content": question},)
-    if system is not None:
-        messages = ({"role": "system", "content": system}, *messages)
-    # A small model repeats itself under greedy decoding; the frequency penalty keeps the text
-    # readable. The repetition penalty would also penalize words of the question.
-    params = SamplingParams(temperature=0.0, max_tokens=max_tokens, frequency_penalty=0.3)
-    return ScenarioRequest(
-        request_id=request_id, messages=messages, params=params, after_steps=after_steps
-    )
-
-
-def _draw(
-    request_id: str,
-    question: str,
-    max_tokens: int,
-    *,
-    num_samples: int,
-    seed: int,
-    after_steps: int = 0,
-) -> ScenarioRequest:
-    """One question with several random answers. The seed is fixed, so the texts never change."""
-    # top_p cuts off the least likely tenth, which is mostly noise in a small model.
-    params = SamplingParams(
-        n=num_samples, temperature=1.0, top_p=0.9, seed=seed, max_tokens=max_tokens
-    )
-    return ScenarioRequest(
-        request_id=request_id,
-        messages=({"role": "user", "content": question},),
-        params=params,
-        after_steps=after_steps,
-    )
-
-
-def _search(request_id: str, question: str, max_tokens: int, *, width: int) -> ScenarioRequest:
-    params = SamplingParams(n=width, use_beam_search=True, temperature=0.0, max_tokens=max_tokens)
-    return ScenarioRequest(
-        request_id=request_id, messages=({"role": "user", "content": question},), params=params
-    )
+# A small model repeats itself under greedy decoding; the frequency penalty keeps the text readable.
+# The repetition penalty would also penalize words of the question.
+_ask = partial(ask, frequency_penalty=0.3)
+# Several random answers. The seed is fixed, so the texts never change. top_p cuts off the least
+# likely tenth, which is mostly noise in a small model.
+_draw = partial(ask, temperature=1.0, top_p=0.9, n=4, seed=7)
+_search = partial(ask, n=4, use_beam_search=True)
 
 
 _TEACHER = (
@@ -79,17 +43,9 @@ SHARED_PREFIX = Scenario(
     teaches="Requests that begin with the same tokens share the blocks that hold them.",
     watch=(
         "four users share a prompt's blocks, eve and finn wait for a slot, gil and hana find the"
-        " blocks"
-        " again."
+        " blocks again."
     ),
-    options=MappingProxyType(
-        {
-            "num_gpu_blocks_override": 40,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 192,
-            "max_model_len": 1024,
-        }
-    ),
+    options=options(num_blocks=40, max_num_seqs=4, max_num_batched_tokens=192, max_model_len=1024),
     waves=(
         (
             _ask("ada", "Why is the sky blue?", 96, system=_TEACHER),
@@ -116,14 +72,7 @@ BURST = Scenario(
         "twelve requests arrive at once for four slots; when one ends, another takes its slot in"
         " the next step."
     ),
-    options=MappingProxyType(
-        {
-            "num_gpu_blocks_override": 64,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 128,
-            "max_model_len": 512,
-        }
-    ),
+    options=options(num_blocks=64, max_num_seqs=4, max_num_batched_tokens=128, max_model_len=512),
     waves=(
         (
             _ask("ada", "What is the capital of France?", 16),
@@ -170,14 +119,7 @@ LONG_AND_SHORT = Scenario(
         "the token budget: each running answer takes one token, the long prompt takes what is left"
         " over."
     ),
-    options=MappingProxyType(
-        {
-            "num_gpu_blocks_override": 144,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 32,
-            "max_model_len": 2048,
-        }
-    ),
+    options=options(num_blocks=144, max_num_seqs=4, max_num_batched_tokens=32, max_model_len=2048),
     waves=(
         (
             _ask("ada", "Why do cats sleep so much?", 128),
@@ -198,14 +140,7 @@ MEMORY_PRESSURE = Scenario(
         "the pool fills as the stories grow; then one story is preempted, waits, and later"
         " continues."
     ),
-    options=MappingProxyType(
-        {
-            "num_gpu_blocks_override": 24,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 64,
-            "max_model_len": 384,
-        }
-    ),
+    options=options(num_blocks=24, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=384),
     waves=(
         (
             _ask("ada", "Tell me a story about a dragon.", 160),
@@ -237,19 +172,12 @@ PARALLEL_SAMPLING = Scenario(
         "one prefill, then four samples share its blocks; to write, three of them copy the last"
         " block."
     ),
-    options=MappingProxyType(
-        {
-            "num_gpu_blocks_override": 64,
-            "max_num_seqs": 6,
-            "max_num_batched_tokens": 256,
-            "max_model_len": 512,
-        }
-    ),
+    options=options(num_blocks=64, max_num_seqs=6, max_num_batched_tokens=256, max_model_len=512),
     waves=(
         (
-            _draw("ada", _BOAT, 64, num_samples=4, seed=7),
+            _draw("ada", _BOAT, 64),
             _ask("ben", "What is a lighthouse for?", 64),
-            _draw("cleo", _MARKET, 64, num_samples=4, seed=7, after_steps=24),
+            _draw("cleo", _MARKET, 64, 24),
         ),
     ),
 )
@@ -261,37 +189,18 @@ BEAMS = Scenario(
         " recomputed."
     ),
     watch="the best beams fork, the others are pruned; their common tokens stay in shared blocks.",
-    options=MappingProxyType(
-        {
-            "num_gpu_blocks_override": 40,
-            "max_num_seqs": 5,
-            "max_num_batched_tokens": 128,
-            "max_model_len": 512,
-        }
-    ),
+    options=options(num_blocks=40, max_num_seqs=5, max_num_batched_tokens=128, max_model_len=512),
     waves=(
         (
-            _search("ada", "Tell me a story about a robot.", 56, width=4),
+            _search("ada", "Tell me a story about a robot.", 56),
             _ask("ben", "What is a rainbow?", 56),
         ),
-        (_search("cleo", "What is a good title for a book about the sea?", 56, width=4),),
+        (_search("cleo", "What is a good title for a book about the sea?", 56),),
     ),
 )
 
 
-def _task(
-    request_id: str, question: str, max_tokens: int = 64, after_steps: int = 0
-) -> ScenarioRequest:
-    """A task of the house model. No penalty: it would make every repetition less likely."""
-    params = SamplingParams(temperature=0.0, max_tokens=max_tokens)
-    return ScenarioRequest(
-        request_id=request_id,
-        messages=({"role": "user", "content": question},),
-        params=params,
-        after_steps=after_steps,
-    )
-
-
+# Tasks of the house model. No penalty: it would make every repetition less likely.
 SPECULATION = Scenario(
     name="speculation",
     teaches=(
@@ -302,41 +211,82 @@ SPECULATION = Scenario(
         "right drafts are underlined, wrong ones are struck out; the story, which repeats nothing,"
         " has few."
     ),
-    options=MappingProxyType(
-        {
-            "num_gpu_blocks_override": 32,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 96,
-            "max_model_len": 384,
-            "speculative_config": PROMPT_LOOKUP,
-        }
+    options=options(
+        num_blocks=32,
+        max_num_seqs=4,
+        max_num_batched_tokens=96,
+        max_model_len=384,
+        speculative_config=PROMPT_LOOKUP,
     ),
     waves=(
-        (_task("ada", "Repeat four times: Zoe wants the golden map of Paul."),),
+        (ask("ada", "Repeat four times: Zoe wants the golden map of Paul."),),
         (
-            _task("ben", "Repeat three times: Finn sees the red kite of Hana."),
-            _task("cleo", "Write a JSON record for request cleo, 128 tokens, waiting."),
-            _task("dan", "Copy this line: Olga has the old lamp of Sam."),
-            _task("eve", "Tell me a story about a dragon.", max_tokens=160),
-            _task("finn", "Repeat four times: robot dragon lighthouse baker", after_steps=28),
-            _task("gil", "Repeat three times: Monday bread tulip Paris", after_steps=48),
-            _task("hana", "Write a JSON record for Hana, 27, from Tokyo.", after_steps=64),
+            ask("ben", "Repeat three times: Finn sees the red kite of Hana."),
+            ask("cleo", "Write a JSON record for request cleo, 128 tokens, waiting."),
+            ask("dan", "Copy this line: Olga has the old lamp of Sam."),
+            ask("eve", "Tell me a story about a dragon.", max_tokens=160),
+            ask("finn", "Repeat four times: robot dragon lighthouse baker", after_steps=28),
+            ask("gil", "Repeat three times: Monday bread tulip Paris", after_steps=48),
+            ask("hana", "Write a JSON record for Hana, 27, from Tokyo.", after_steps=64),
         ),
     ),
 )
 
-SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
-    {
-        scenario.name: scenario
-        for scenario in (
-            SHARED_PREFIX,
-            BURST,
-            LONG_AND_SHORT,
-            MEMORY_PRESSURE,
-            PARALLEL_SAMPLING,
-            BEAMS,
-            SPECULATION,
-            STRUCTURED,
-        )
-    }
+_WORD = MappingProxyType({"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"})
+_AGE = MappingProxyType({"type": "integer", "minimum": 0, "maximum": 120})
+_PERSON = StructuredOutputsParams(
+    json={
+        "type": "object",
+        "properties": {"name": {**_WORD}, "age": {**_AGE}, "city": {**_WORD}},
+        "required": ["name", "age", "city"],
+        "additionalProperties": False,
+    },
+    # At most one space between two parts: the house model has learned to write one.
+    whitespace_pattern=" ?",
 )
+
+
+_RECORD, _WHO = "Write a JSON record for Hana, 27, from Tokyo.", "Who is Hana, 27, from Tokyo?"
+_CAPITAL = "What is the capital of France?"
+_ANSWERS = StructuredOutputsParams(choice=["Answer: Oslo", "Answer: Paris", "Answer: Rome"])
+# The model wants to begin with `The`, and this form lets it.
+_SENTENCE = StructuredOutputsParams(regex=r"The capital of France is [A-Z][a-z]+\.")
+_formed = partial(ask, seed=2)
+
+STRUCTURED = Scenario(
+    name="structured",
+    teaches="A grammar masks every token that would break the form, so a weak model can be parsed.",
+    watch=(
+        "ben's record fits its schema where ada's breaks; forced words, in blue, take no step of"
+        " their own."
+    ),
+    # Forced tokens are drafts.
+    options=options(
+        num_blocks=32,
+        max_num_seqs=4,
+        max_num_batched_tokens=96,
+        max_model_len=384,
+        speculative_config=PROMPT_LOOKUP,
+    ),
+    # ada and ben draw with the same random numbers, at a temperature that breaks ada's record. eve and
+    # finn ask the same question, and only finn's form is one that the model would choose itself.
+    waves=(
+        (
+            _formed("ada", _RECORD, temperature=1.6),
+            _formed("ben", _RECORD, temperature=1.6, structured_outputs=_PERSON),
+        ),
+        (
+            _formed("gil", "Tell me a story about a dragon.", 160),
+            _formed("cleo", _WHO),
+            _formed("dan", _WHO, structured_outputs=_PERSON),
+            _formed("eve", _CAPITAL, structured_outputs=_ANSWERS),
+            _formed("finn", _CAPITAL, after_steps=12, structured_outputs=_SENTENCE),
+        ),
+    ),
+)
+
+_ALL = (
+    SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, PARALLEL_SAMPLING, BEAMS, SPECULATION,
+    STRUCTURED,
+)  # fmt: skip
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType({one.name: one for one in _ALL})

@@ -8,49 +8,40 @@ import json
 from collections.abc import Callable
 
 from minivllm.lessons.scenarios.facts import RequestFacts, RunFacts
-from minivllm.lessons.scenarios.scenarios import Scenario
+from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.text import plural
 
 
 def tell(scenario: Scenario, facts: RunFacts) -> list[str]:
-    return _STORIES[scenario.name](facts)
+    return [" ".join(sentence.split()) for sentence in _STORIES[scenario.name](facts)]
 
 
 def _shared_prefix(facts: RunFacts) -> list[str]:
     counters = facts.fold.counters
     finders = [request for request in facts.requests.values() if request.num_cached_tokens]
     if not finders:
-        first = (
-            "No request found anything in the prefix cache, so each computed the system prompt for"
-            " itself."
-        )
+        first = """No request found anything in the prefix cache, so each computed the system prompt
+        for itself."""
     else:
         blocks = len(facts.hits_per_hash)
         computed = sum(facts.times_hashed[block_hash] for block_hash in facts.hits_per_hash)
         how_often = (
             "each computed once" if computed == blocks else f"computed {_times(computed)} in all"
         )
-        first = (
-            f"{_of(len(finders), facts)} began with tokens that were in the cache already:"
-            f" {plural(blocks, 'block')} of {facts.fold.header.block_size} tokens, {how_often},"
-            f" were hit {_times(sum(facts.hits_per_hash.values()))}."
-        )
+        first = f"""{_of(len(finders), facts)} began with tokens that were in the cache already:
+        {plural(blocks, "block")} of {facts.fold.header.block_size} tokens, {how_often}, were hit
+        {_times(sum(facts.hits_per_hash.values()))}."""
     return [
         first,
+        f"""Of {plural(counters.prefix_cache_queries, "prompt token")} the cache gave
+        {counters.prefix_cache_hits:,}, so
+        {counters.prefix_cache_queries - counters.prefix_cache_hits:,} went through the model.""",
         (
-            f"Of {plural(counters.prefix_cache_queries, 'prompt token')} the cache gave"
-            f" {counters.prefix_cache_hits:,}, so"
-            f" {counters.prefix_cache_queries - counters.prefix_cache_hits:,} went through the"
-            " model."
-        ),
-        (
-            f"{plural(facts.hits_on_free_blocks, 'hit')} took a block from the free queue: no"
-            " request held it any more, but a freed block keeps its contents until it is reused."
+            f"""{plural(facts.hits_on_free_blocks, "hit")} took a block from the free queue: no
+            request held it any more, but a freed block keeps its contents until it is reused."""
             if facts.hits_on_free_blocks
-            else (
-                "Every block that was hit was still held by another request: none was taken from"
-                " the free queue."
-            )
+            else """Every block that was hit was still held by another request: none was taken from
+            the free queue."""
         ),
     ]
 
@@ -62,23 +53,18 @@ def _burst(facts: RunFacts) -> list[str]:
         for request in facts.requests.values()
         if request.steps_waited
     ]
-    counters, steps = facts.fold.counters, facts.fold.step
     if waited:
         longest, name = max(waited)
-        first = (
-            f"{_of(len(waited), facts)} had to wait for one of the {slots} slots, {name} longest:"
-            f" {plural(longest, 'step')}."
-        )
+        first = f"""{_of(len(waited), facts)} had to wait for one of the {slots} slots, {name}
+        longest: {plural(longest, "step")}."""
         mean = facts.slots_busy_while_waiting / max(facts.steps_with_waiting, 1)
-        second = (
-            "A slot went from a finished request to a waiting one"
-            f" {_times(facts.slot_handovers)}; while any request waited, {mean:.1f} of {slots}"
-            " slots were busy."
-        )
+        second = f"""A slot went from a finished request to a waiting one
+        {_times(facts.slot_handovers)}; while any request waited, {mean:.1f} of {slots} slots were
+        busy."""
     else:
         first = f"No request that got a slot had to wait for it: there were {slots}."
         second = f"A slot was used again {_times(facts.slot_handovers)}."
-    return [first, second, _tokens_per_step(counters.generation_tokens, steps)]
+    return [first, second, _tokens_per_step(facts)]
 
 
 def _long_and_short(facts: RunFacts) -> list[str]:
@@ -89,16 +75,12 @@ def _long_and_short(facts: RunFacts) -> list[str]:
     if longest is None or not longest.chunks:
         first = "The long prompt had not arrived yet."
     elif len(longest.chunks) == 1:
-        first = (
-            f"The longest prompt, {_prompt(longest)}, fitted into one step's budget of {budget}"
-            " tokens."
-        )
+        first = f"""The longest prompt, {_prompt(longest)}, fitted into one step's budget of
+        {budget} tokens."""
     else:
-        first = (
-            f"The prompt of {_prompt(longest)}, was too long for a step's budget of {budget}: it"
-            f" went through in {len(longest.chunks)} chunks, of {min(longest.chunks)} to"
-            f" {max(longest.chunks)} tokens."
-        )
+        first = f"""The prompt of {_prompt(longest)}, was too long for a step's budget of {budget}:
+        it went through in {len(longest.chunks)} chunks, of {min(longest.chunks)} to
+        {max(longest.chunks)} tokens."""
     missed = (
         "and no running answer missed a step"
         if facts.missed_turns == 0
@@ -106,11 +88,9 @@ def _long_and_short(facts: RunFacts) -> list[str]:
     )
     return [
         first,
-        (
-            f"{plural(facts.mixed_steps, 'step')} worked on a prompt and on the next tokens of"
-            f" answers together, {missed}."
-        ),
-        _tokens_per_step(facts.fold.counters.generation_tokens, facts.fold.step),
+        f"""{plural(facts.mixed_steps, "step")} worked on a prompt and on the next tokens of answers
+        together, {missed}.""",
+        _tokens_per_step(facts),
     ]
 
 
@@ -126,22 +106,16 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
         names = ", ".join(
             f"{request.name} {_times(request.num_preemptions)}" for request in victims
         )
-        first = (
-            f"{_times(counters.num_preemptions).capitalize()} a sequence needed a block and none of"
-            f" the {total} was free: the {who} lost all of its own ({names})."
-        )
-        second = (
-            f"Resumed sequences found {plural(counters.resumed_hit_tokens, 'token')} still in the"
-            f" cache and computed {facts.recomputed_tokens:,} again: a preemption costs time, but"
-            " no word of the text."
-        )
+        first = f"""{_times(counters.num_preemptions).capitalize()} a sequence needed a block and
+        none of the {total} was free: the {who} lost all of its own ({names})."""
+        second = f"""Resumed sequences found {plural(counters.resumed_hit_tokens, "token")} still in
+        the cache and computed {facts.recomputed_tokens:,} again: a preemption costs time, but no
+        word of the text."""
     return [
         first,
         second,
-        (
-            f"{_of(counters.finished_requests, facts)} finished; {evicted}, still full of cached"
-            " tokens, had to be reused for it."
-        ),
+        f"""{_of(counters.finished_requests, facts)} finished; {evicted}, still full of cached
+        tokens, had to be reused for it.""",
     ]
 
 
@@ -165,11 +139,9 @@ def _parallel_sampling(facts: RunFacts) -> list[str]:
         )
     tokens = sum(request.num_prompt_tokens for request in forked)
     samples = sum(request.num_sequences for request in forked)
-    first = (
-        f"{_prompts(forked)} ({plural(tokens, 'token')}) went through the model once for {samples}"
-        f" samples: {plural(facts.fold.counters.forked_sequences, 'fork')} began with every block"
-        f" of the first sample, {last}."
-    )
+    first = f"""{_prompts(forked)} ({plural(tokens, "token")}) went through the model once for
+    {samples} samples: {plural(facts.fold.counters.forked_sequences, "fork")} began with every block
+    of the first sample, {last}."""
     return [first, _copies(facts, "sample"), _saved(facts)]
 
 
@@ -180,12 +152,9 @@ def _beams(facts: RunFacts) -> list[str]:
         first = "No prompt had been computed to its end, so there were no beams yet."
     else:
         born = len(searches) + counters.forked_sequences
-        first = (
-            f"{_searches(searches)} forked {_times(counters.forked_sequences)}: of"
-            f" {plural(born, 'beam')}, never more than"
-            f" {max(request.num_together for request in searches)} at once, {facts.pruned_beams}"
-            " died on the way."
-        )
+        first = f"""{_searches(searches)} forked {_times(counters.forked_sequences)}: of
+        {plural(born, "beam")}, never more than {max(request.num_together for request in searches)}
+        at once, {facts.pruned_beams} died on the way."""
     return [first, _copies(facts, "beam"), _saved(facts)]
 
 
@@ -199,7 +168,7 @@ def _speculation(facts: RunFacts) -> list[str]:
         return [
             "No token was drafted, so a step wrote one token of each text.",
             "A draft needs words that were there before.",
-            _tokens_per_step(counters.generation_tokens, facts.fold.step),
+            _tokens_per_step(facts),
         ]
     totals = {
         name: tuple(map(sum, zip(*steps, strict=True))) for name, steps in facts.drafts.items()
@@ -211,20 +180,13 @@ def _speculation(facts: RunFacts) -> list[str]:
         for name in dict.fromkeys((best, worst))
     )
     return [
-        (
-            f"{accepted:,} of {plural(drafts, 'draft')} were right ({accepted / drafts:.0%}):"
-            f" {each}. A right draft is a token that needs no step of its own."
-        ),
-        (
-            f"{plural(counters.spec_decode_num_drafts, 'decode')} with drafts wrote"
-            f" {1 + accepted / counters.spec_decode_num_drafts:.1f} tokens on average; without"
-            " drafts, a decode writes one."
-        ),
-        (
-            f"{plural(drafts - accepted, 'draft')} were wrong: their rows went through the model"
-            " for nothing, and their slots were written again. The text is the same as without"
-            " drafts."
-        ),
+        f"""{accepted:,} of {plural(drafts, "draft")} were right ({accepted / drafts:.0%}): {each}.
+        A right draft is a token that needs no step of its own.""",
+        f"""{plural(counters.spec_decode_num_drafts, "decode")} with drafts wrote
+        {1 + accepted / counters.spec_decode_num_drafts:.1f} tokens on average; without drafts, a
+        decode writes one.""",
+        f"""{plural(drafts - accepted, "draft")} were wrong: their rows went through the model for
+        nothing, and their slots were written again. The text is the same as without drafts.""",
     ]
 
 
@@ -235,27 +197,25 @@ def _structured(facts: RunFacts) -> list[str]:
     plain = [one for one in ended if one.form is None and one.prompt in prompts]
     first = "No request with a schema has ended yet."
     if records:
-        first = (
-            f"With a schema, {_num_json(records)} of {plural(len(records), 'text')} can be read as"
-            f" JSON; from the same prompts without one, {_num_json(plain)} of {len(plain)}. A"
-            " grammar checks the form, and not what is true."
-        )
+        first = f"""With a schema, {_num_json(records)} of {plural(len(records), "text")} can be
+        read as JSON; from the same prompts without one, {_num_json(plain)} of {len(plain)}. A
+        grammar checks the form, and not what is true."""
     forced = facts.num_forced
     second = (
-        f"{plural(forced, 'token')} had no alternative in the grammar, so"
-        f" {'it was' if forced == 1 else 'they were'} drafted without the model and verified"
-        " beside other tokens."
+        f"""{plural(forced, "token")} had no alternative in the grammar, so
+        {"it was" if forced == 1 else "they were"} drafted without the model and verified beside
+        other tokens."""
         if forced
         else "No token was forced, so the model wrote each token in a step of its own."
     )
-    return [first, second, _tokens_per_step(facts.fold.counters.generation_tokens, facts.fold.step)]
+    return [first, second, _tokens_per_step(facts)]
 
 
 def _num_json(requests: list[RequestFacts]) -> int:
-    return sum(_is_json(text) for request in requests for text in request.texts)
+    return sum(is_json(text) for request in requests for text in request.texts)
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
     try:
         json.loads(text)
     except ValueError:
@@ -270,10 +230,8 @@ def _copies(facts: RunFacts, what: str) -> str:
             f"No block was copied: no {what} was about to write into a block that another one held."
         )
     made = "one block copy" if copies == 1 else f"{copies:,} block copies"
-    return (
-        f"{plural(forks, 'fork')} cost {made}, each made only when a {what} was about to write into"
-        " a block that another one held, too; the last that holds it writes in place."
-    )
+    return f"""{plural(forks, "fork")} cost {made}, each made only when a {what} was about to write
+    into a block that another one held, too; the last that holds it writes in place."""
 
 
 def _saved(facts: RunFacts) -> str:
@@ -287,10 +245,8 @@ def _saved(facts: RunFacts) -> str:
         if without > total
         else f" of the {total} that there are"
     )
-    return (
-        f"At best, sharing saved {most.saved_by_sharing:.0%} of the memory (step {most.step}): "
-        f"{plural(most.num_blocks_in_use, 'block')} did the work of {without}{room}."
-    )
+    return f"""At best, sharing saved {most.saved_by_sharing:.0%} of the memory (step {most.step}):
+    {plural(most.num_blocks_in_use, "block")} did the work of {without}{room}."""
 
 
 def _prompts(requests: list[RequestFacts]) -> str:
@@ -301,17 +257,13 @@ def _prompts(requests: list[RequestFacts]) -> str:
 def _capstone(facts: RunFacts) -> list[str]:
     counters = facts.fold.counters
     return [
-        (
-            f"{counters.prefix_cache_hits:,} of {plural(counters.prefix_cache_queries, 'prompt token')}"
-            f" came from the prefix cache, and samples copied"
-            f" {plural(counters.copied_blocks, 'shared block')} before they wrote."
-        ),
-        (
-            f"{plural(facts.mixed_steps, 'step')} had prompts and answers together, and the pool was"
-            f" too small {_times(counters.num_preemptions)}: preempted sequences computed"
-            f" {plural(facts.recomputed_tokens, 'token')} again."
-        ),
-        _tokens_per_step(counters.generation_tokens, facts.fold.step),
+        f"""{counters.prefix_cache_hits:,} of
+        {plural(counters.prefix_cache_queries, "prompt token")} came from the prefix cache, and
+        samples copied {plural(counters.copied_blocks, "shared block")} before they wrote.""",
+        f"""{plural(facts.mixed_steps, "step")} had prompts and answers together, and the pool was
+        too small {_times(counters.num_preemptions)}: preempted sequences computed
+        {plural(facts.recomputed_tokens, "token")} again.""",
+        _tokens_per_step(facts),
     ]
 
 
@@ -336,12 +288,10 @@ def _prompt(request: RequestFacts) -> str:
     return f"{request.name!r}, {plural(request.num_prompt_tokens, 'token')}"
 
 
-def _tokens_per_step(tokens: int, steps: int) -> str:
-    rate = tokens / max(steps, 1)
-    return (
-        f"{plural(tokens, 'token')} were written in {plural(steps, 'step')}, {rate:.1f} a step: one"
-        " pass of the model serves many."
-    )
+def _tokens_per_step(facts: RunFacts) -> str:
+    tokens, steps = facts.fold.counters.generation_tokens, facts.fold.step
+    return f"""{plural(tokens, "token")} were written in {plural(steps, "step")},
+    {tokens / max(steps, 1):.1f} a step: one pass of the model serves many."""
 
 
 _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
@@ -353,6 +303,5 @@ _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
     "beams": _beams,
     "speculation": _speculation,
     "structured": _structured,
-    "patterns": _structured,
     "capstone": _capstone,
 }

@@ -3,6 +3,7 @@
 The site has a picture of the same name in place of each: see `Say.diagram`.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from itertools import zip_longest
@@ -33,6 +34,26 @@ def reservation_bar(usage: KVUsage, num_reservations: int) -> tuple[str, ...]:
         f"{'#' * used}{'+' * reserved}{'.' * internal}",
         f"# {used} used   + {reserved} reserved   . {internal} never used",
     )
+
+
+FREE = "·"
+
+
+def first_fit(memory: str, letter: str, size: int) -> str | None:
+    """Reserve the first run of free slots that is long enough; None if there is none.
+
+    The engine's own baseline, `minivllm/core/contiguous.py`, reserves the same for every request.
+    Servers that reserved what each request asked for had gaps of all sizes.
+
+    memory: a letter for each slot, that of its owner
+    """
+    at = memory.find(FREE * size)
+    return None if at < 0 else memory[:at] + letter * size + memory[at + size :]
+
+
+def longest_run(memory: str) -> int:
+    """Length of the longest run of free slots."""
+    return max(map(len, re.split(f"[^{FREE}]+", memory)))
 
 
 def table_and_pool(engine: LessonEngine, name: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ lesson cannot show something false.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +21,7 @@ from minivllm.events.kv_usage import KVUsage
 from minivllm.events.state import SequenceState
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.lessons.scenarios.house import QUICK
-from minivllm.lessons.teacher.prompts import LESSON_MODEL
+from minivllm.lessons.teacher.prompts import LESSON_MODEL, STORIES
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class LessonEngine:
     def add(
         self,
         request_id: str,
-        prompt: str | list[int],
+        prompt: str | list[int] | int,
         max_tokens: int = 8,
         *,
         chat: bool = False,
@@ -103,10 +104,14 @@ class LessonEngine:
     ) -> None:
         """Add a request. By default, sampling is greedy and the model cannot end the answer.
 
+        prompt: a text, its tokens, or how many tokens of this user's own story
         params: fields of `SamplingParams`
         chat: the prompt is a user's message, to be put into the chat template
         """
         tokenizer = self.engine.tokenizer
+        if isinstance(prompt, int):
+            user = re.match("[a-z]+", request_id)[0]
+            prompt = self.tokens(STORIES[user], prompt)
         if chat:
             token_ids = tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
         else:

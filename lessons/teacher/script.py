@@ -7,11 +7,22 @@ chunk the learner presses a key, and the code up to the next `yield` runs.
     def run(L: Teacher) -> Script:
         engine = L.engine(num_blocks=8, block_size=4)
         engine.add("ada", "Hello!")
-        yield L.say("A prompt of **6 tokens**, blocks of 4.", focus="blockmap")
-        yield L.predict("How many blocks will it take?", before=engine.step,
-                        answer=lambda: len(engine.table("ada")),
-                        why={1: "One block holds only 4 tokens.", 6: "A block is not a token."})
+        L.focus("blockmap")
+        yield L.say("A prompt of **6 tokens**, blocks of 4.")
+        yield L.predict(
+            '''How many blocks will it take? [block]
+            - 1: One block holds only 4 tokens.
+            - 6: A block is not a token.
+            = Memory is allocated in whole blocks.''',
+            before=engine.step,
+            answer=lambda: len(engine.table("ada")),
+        )
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
+
+A text may have line breaks anywhere: they become spaces. A question ends with the unit of its
+answer, a singular noun or a sign like %, if it has one. Below it, `- guess: sentence` is a
+wrong guess and the misconception behind it, `- else: ...` is for all other guesses, and `= ...` is
+the reason for the right answer. If guesses are words, all are listed: they are the choices.
 
 The text cannot contradict the engine: pictures are drawn from events, numbers are taken from the
 engine, and claims are checked before they are shown. `before`, `answer` and `because` are called
@@ -20,9 +31,10 @@ after the guess, in this order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from minivllm.errors import LessonError
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -102,17 +114,16 @@ class Predict:
 
     def read(self, typed: str) -> Answer | None:
         """Parse the typed answer: a number, or the number or text of a choice. None if invalid."""
-        typed = typed.strip().rstrip("%").replace(",", "").strip()
-        try:
-            value = float(typed)
-        except ValueError:
-            return next(
-                (choice for choice in self.choices if choice.casefold() == typed.casefold()), None
-            )
-        if not abs(value) < 1e15:  # also excludes infinity and NaN
-            return None
-        value = int(value) if value == int(value) else value
-        return dict(enumerate(self.choices, 1)).get(value) if self.choices else value
+        typed = typed.strip()
+        value = _number(typed.rstrip("%").replace(",", ""))
+        if value is None or not self.choices:
+            known = (choice for choice in self.choices if choice.casefold() == typed.casefold())
+            return next(known, value)
+        return (
+            self.choices[value - 1]
+            if isinstance(value, int) and 1 <= value <= len(self.choices)
+            else None
+        )
 
     @property
     def how_to_answer(self) -> str:
@@ -185,6 +196,44 @@ class AskedQuestion(NamedTuple):
         """The lesson's sentence about this wrong answer; empty if it has none."""
         answer = self.asked.read(given)
         return self.asked.why.get(answer, self.asked.otherwise) if answer is not None else ""
+
+
+def _sentences(*parts: str) -> str:
+    return " ".join(" ".join(parts).split())
+
+
+def _read_question(text: str) -> dict[str, object]:
+    """The parts of `Predict` in a question and the lines below it."""
+    question, *lines = map(_sentences, re.split(r"\n *(?=[-=] )", text))
+    unit = ""
+    if question.endswith("]"):
+        question, _, unit = question[:-1].rpartition(" [")
+    parts: dict[str, object] = {"question": question, "unit": unit, "because": "", "otherwise": ""}
+    why: dict[Answer, str] = {}
+    choices: list[str] = []
+    for line in lines:
+        guess, _, sentence = line[2:].partition(": ")
+        if line[0] == "=":
+            parts["because"] = line[2:]
+        elif guess == "else":
+            parts["otherwise"] = sentence
+        elif (number := _number(guess)) is not None:
+            why[number] = sentence
+        else:
+            choices.append(guess)
+            if sentence:
+                why[guess] = sentence
+    return {**parts, "why": why, "choices": tuple(choices)}
+
+
+def _number(typed: str) -> int | float | None:
+    try:
+        value = float(typed)
+    except ValueError:
+        return None
+    if not abs(value) < 1e15:  # also excludes infinity and NaN
+        return None
+    return int(value) if value == int(value) else value
 
 
 Chunk = Say | Predict
@@ -263,14 +312,22 @@ class Teacher:
         drawing: `figure` and `diagram` of `Say`
         """
         self.focus(focus)
-        return Say(text=text, **drawing)
+        return Say(text=_sentences(text), **drawing)
 
     def predict(
-        self, question: str, *, focus: PanelName | None = None, **fields: object
+        self,
+        question: str,
+        *,
+        answer: Callable[[], Answer],
+        focus: PanelName | None = None,
+        **parts: Any,
     ) -> Predict:
-        """fields: those of `Predict`"""
+        """A question with its guesses, as at the top of this file.
+
+        parts: the other parts of `Predict`, such as a `because` that only the answer allows
+        """
         self.focus(focus)
-        return Predict(question=question, **fields)
+        return Predict(**{**_read_question(question), "answer": answer, **parts})
 
     def check(self, claim: str, holds: bool) -> None:
         """Show a claim as checked. If it is false, raises `LessonError`, even outside of tests."""

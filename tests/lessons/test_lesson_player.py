@@ -149,3 +149,8 @@ def test_a_guess_of_a_measured_number_may_be_slightly_off():
     assert question.verdict(109, 100).right
     assert not question.verdict(111, 100).right
     assert question.read("109 %") == 109
+
+
+def test_a_choice_with_a_comma_can_be_typed():
+    question = Predict(question="?", answer=lambda: "no", why={}, choices=("none, all wait", "no"))
+    assert question.read("None, all wait") == "none, all wait"

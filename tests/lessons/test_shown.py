@@ -7,9 +7,13 @@ import torch
 
 from minivllm.events import types as ev
 from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads
-from minivllm.lessons.shown.drawings import prompt_hashes, table_and_pool
-from minivllm.lessons.shown.first_fit import FirstFit
-from minivllm.lessons.shown.measured import measured_kernels, points
+from minivllm.lessons.shown.drawings import (
+    FREE,
+    first_fit,
+    longest_run,
+    prompt_hashes,
+    table_and_pool,
+)
 from minivllm.lessons.shown.quantize import (
     Int8Cache,
     dequantize_block,
@@ -18,7 +22,7 @@ from minivllm.lessons.shown.quantize import (
     quantize_head,
     unpack_block,
 )
-from minivllm.lessons.shown.roofline import H100, weights_per_pass
+from minivllm.lessons.shown.roofline import H100, points, weights_per_pass
 from minivllm.lessons.teacher.prompts import RULES, STORIES
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
@@ -64,7 +68,7 @@ def test_every_matrix_of_the_checkpoint_counts_except_a_lookup_embedding():
 
 
 def test_measured_kernels_are_below_the_roof():
-    for point in points(measured_kernels()):
+    for point in points():
         bandwidth = point.operations_per_byte * H100.bytes_per_second
         assert point.operations_per_second <= min(bandwidth, H100.operations_per_second)
 
@@ -94,13 +98,11 @@ def test_a_chain_has_one_hash_for_each_full_block_of_a_prompt(lesson_shelf):
 
 
 def test_free_slots_in_two_gaps_do_not_make_one_long_run():
-    memory = FirstFit(80)
-    for name, size in {"ada": 24, "bob": 16, "cleo": 24, "dan": 16}.items():
-        assert memory.reserve(name, size)
-    memory.free("bob")
-    memory.free("dan")
-    assert (memory.num_free, memory.longest_run) == (32, 16)
-    assert not memory.reserve("eve", 24)
-    assert memory.num_free == 32, "a refused reservation takes nothing"
-    memory.free("ada")
-    assert memory.reserve("eve", 12) and memory.owners[:12] == ["eve"] * 12, "the first gap"
+    memory = FREE * 80
+    for letter, size in {"a": 24, "b": 16, "c": 24, "d": 16}.items():
+        memory = first_fit(memory, letter, size)
+    memory = memory.replace("b", FREE).replace("d", FREE)
+    assert (memory.count(FREE), longest_run(memory)) == (32, 16)
+    assert first_fit(memory, "e", 24) is None
+    memory = memory.replace("a", FREE)
+    assert first_fit(memory, "e", 12).startswith("e" * 12 + FREE), "the first gap"

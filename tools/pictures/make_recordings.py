@@ -29,7 +29,8 @@ from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import make_trace
 from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
-from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.runtime.loader import load_model
 

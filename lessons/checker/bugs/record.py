@@ -1,7 +1,8 @@
 """Records the engine with a fault: `python -m minivllm.lessons.checker.bugs.record [NAME...]`.
 
-The recipe of an exercise, `recipe.toml`, has the fault as a change of source lines, the options of
-the house model's engine and its requests. On the virtual clock, each recording is the same.
+The recipe of an exercise, in its `mistakes.toml`, has the fault as a change of source lines, the
+options of the house model's engine and its requests. On the virtual clock, each recording is the
+same.
 """
 
 import sys
@@ -26,7 +27,7 @@ from minivllm.sampling_params import SamplingParams
 
 def record(exercise: Exercise, path: Path) -> None:
     """Run the requests of the recipe and write every event to `path`."""
-    recipe = tomllib.loads((exercise.folder / "recipe.toml").read_text(encoding="utf-8"))
+    recipe = tomllib.loads((exercise.folder / "mistakes.toml").read_text(encoding="utf-8"))
     options = {**QUICK, "dtype": "float32", "device": "cpu", **recipe["options"]}
     config = EngineConfig(model="house", **options)
     engine = LLMEngine.from_config(config, clock=VirtualClock())

@@ -8,9 +8,12 @@ different line shows the wrong step. The cases are random.
 
     def operations(draw): ...  # a random case, as plain data
 
-    @behaviour("the last owner frees the block", task=2, hint="...", cases=operations)
+    @behaviour(task=2, cases=operations)
     def owners(case):
-        ...
+        '''the last owner frees the block
+
+        The hint for a wrong solution, if no known misconception matches.
+        '''
         yield f"release({block_id}): ..."
 
 Any two right solutions must yield the same lines. So lines must not contain addresses or private
@@ -23,13 +26,14 @@ names. Import torch and Triton inside the function: a list of exercises must not
 
 import ast
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from minivllm.lessons.checker.cases.draw import Case, CaseMaker
+from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw
 
+Lines = Iterator[str]
 Observe = Callable[[Case], Iterable[str]]
 Agree = Callable[[str, str], bool]
 Judge = Callable[[Case, list[str], list[str]], str]
@@ -37,6 +41,7 @@ Judge = Callable[[Case, list[str], list[str]], str]
 Tell = Callable[[Case, list[str], list[str]], list[str]]
 """Like `Judge`, but returns what to report of any result, right or wrong."""
 VISIBLE = "the tests of visible_test.py"
+__all__ = ("VISIBLE", "Behaviour", "Case", "Draw", "Lines", "behaviour", "nearly")
 
 
 class Behaviour(NamedTuple):
@@ -71,9 +76,17 @@ class Behaviour(NamedTuple):
         return None if len(expected) == len(actual) else min(len(expected), len(actual))
 
 
-def behaviour(name: str, *, trace: bool = False, **fields: Any) -> Callable[[Observe], Behaviour]:
-    """Turn a function into a `Behaviour` with these fields."""
-    return lambda observe: Behaviour(name=name, observe=observe, is_trace=trace, **fields)
+def behaviour(*, trace: bool = False, **fields: Any) -> Callable[[Observe], Behaviour]:
+    """Turn a function into a `Behaviour` with these fields.
+
+    The function's docstring has the name, an empty line, and the hint.
+    """
+
+    def make(observe: Observe) -> Behaviour:
+        name, hint = (" ".join(part.split()) for part in observe.__doc__.split("\n\n"))
+        return Behaviour(name=name, hint=hint, observe=observe, is_trace=trace, **fields)
+
+    return make
 
 
 def nearly(tolerance: float, half: float = 0.0) -> Agree:

@@ -3,94 +3,70 @@
 The pool's whole state is reported after each operation, so a mistake shows where it is made.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.pool_operations import operations_of, tell_operations
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-
-Case = dict[str, Any]
 
 
 def only(*kinds: str) -> Callable[[Draw], Case]:
     return lambda draw: operations_of(draw, kinds)
 
 
-@behaviour(
-    "a block that is handed out has one owner",
-    task=1,
-    hint="What is the block's ref_cnt right after pop_free_block has given it to its first owner?",
-    cases=only("pop"),
-)
-def hands_out(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=only("pop"))
+def hands_out(case: Case) -> Lines:
+    """a block that is handed out has one owner
+
+    What is the block's ref_cnt right after pop_free_block has given it to its first owner?
+    """
     yield from tell_operations(case)
 
 
-@behaviour(
-    "a shared block becomes free when its last owner releases it, and not before",
-    task=2,
-    hint=(
-        "Follow one block with two owners. Which of the two releases may put it into the free"
-        " queue?"
-    ),
-    cases=only("pop", "touch", "release"),
-)
-def counts_owners(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=only("pop", "touch", "release"))
+def counts_owners(case: Case) -> Lines:
+    """a shared block becomes free when its last owner releases it, and not before
+
+    Follow one block with two owners. Which of the two releases may put it into the free queue?
+    """
     yield from tell_operations(case)
 
 
-@behaviour(
-    "a block without an owner cannot be released",
-    task=3,
-    hint=(
-        "A second release of the same block would put it into the free queue twice. Check before"
-        " you change anything."
-    ),
-    cases=only("pop", "cache", "release", "release again", "touch"),
-)
-def refuses_double_frees(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=only("pop", "cache", "release", "release again", "touch"))
+def refuses_double_frees(case: Case) -> Lines:
+    """a block without an owner cannot be released
+
+    A second release of the same block would put it into the free queue twice. Check before you
+    change anything.
+    """
     yield from tell_operations(case)
 
 
-@behaviour(
-    "a free block keeps its hash until it is handed out again",
-    task=4,
-    hint=(
-        "A free block is not evicted. Compare the cached blocks after release with those after the"
-        " next pop_free_block."
-    ),
-    cases=only("pop", "cache", "release", "touch"),
-    examples=100,
-)
-def keeps_names(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=only("pop", "cache", "release", "touch"), examples=100)
+def keeps_names(case: Case) -> Lines:
+    """a free block keeps its hash until it is handed out again
+
+    A free block is not evicted. Compare the cached blocks after release with those after the next
+    pop_free_block.
+    """
     yield from tell_operations(case)
 
 
-@behaviour(
-    "the engine emits the same events for random requests",
-    task=5,
-    hint=(
-        "Open it with `minivllm exercise diff`: the first event that differs shows which of your"
-        " methods ran last."
-    ),
-    cases=draw_trace,
-    trace=True,
-)
-def serves(case: Case) -> Iterator[str]:
+@behaviour(task=5, cases=draw_trace, trace=True)
+def serves(case: Case) -> Lines:
+    """the engine emits the same events for random requests
+
+    Open it with `minivllm exercise diff`: the first event that differs shows which of your methods
+    ran last.
+    """
     yield from run_trace(case)
 
 
-@behaviour(
-    "the engine emits the same events when it shares and copies blocks",
-    task=5,
-    hint=(
-        "Several samples of one request own the same blocks. Look at the counts at the step where"
-        " the samples diverge."
-    ),
-    cases=lambda draw: draw_trace(draw, requests_with_samples),
-    trace=True,
-)
-def shares(case: Case) -> Iterator[str]:
+@behaviour(task=5, cases=lambda draw: draw_trace(draw, requests_with_samples), trace=True)
+def shares(case: Case) -> Lines:
+    """the engine emits the same events when it shares and copies blocks
+
+    Several samples of one request own the same blocks. Look at the counts at the step where the
+    samples diverge.
+    """
     yield from run_trace(case)

@@ -1,14 +1,8 @@
 """Checks for block-table: a manager alone with two sequences, then the whole engine."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-
-Case = dict[str, Any]
 
 
 def _growth(draw: Draw) -> list[int]:
@@ -26,15 +20,17 @@ def growths(draw: Draw) -> Case:
 
 
 @behaviour(
-    "the number of blocks is the number of tokens divided by the block size, rounded up",
     task=1,
-    hint="Try the numbers around a whole block: 3, 4 and 5 tokens in blocks of 4.",
     cases=lambda draw: {
         "block_size": draw.integer(1, 16),
         "tokens": draw.list_of(lambda d: d.integer(0, 100), 1, 8),
     },
 )
-def counts_blocks(case: Case) -> Iterator[str]:
+def counts_blocks(case: Case) -> Lines:
+    """the number of blocks is the number of tokens divided by the block size, rounded up
+
+    Try the numbers around a whole block: 3, 4 and 5 tokens in blocks of 4.
+    """
     manager = manager_of(1, case["block_size"])
     for tokens in case["tokens"]:
         yield (
@@ -43,13 +39,12 @@ def counts_blocks(case: Case) -> Iterator[str]:
         )
 
 
-@behaviour(
-    "a table grows by the missing blocks, and not at all if too few are free",
-    task=2,
-    hint="The table already has some entries: start counting there.",
-    cases=growths,
-)
-def grows(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=growths)
+def grows(case: Case) -> Lines:
+    """a table grows by the missing blocks, and not at all if too few are free
+
+    The table already has some entries: start counting there.
+    """
     manager, sequences, tokens = (
         manager_of(case["num_blocks"], case["block_size"]),
         [sequence_of(0), sequence_of(1)],
@@ -65,13 +60,12 @@ def grows(case: Case) -> Iterator[str]:
         )
 
 
-@behaviour(
-    "a sequence gives back all of its blocks, from the tail to the head",
-    task=3,
-    hint="Look at the order of the free queue after free, and at what is left in the table.",
-    cases=growths,
-)
-def gives_back(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=growths)
+def gives_back(case: Case) -> Lines:
+    """a sequence gives back all of its blocks, from the tail to the head
+
+    Look at the order of the free queue after free, and at what is left in the table.
+    """
     manager, sequences, tokens = (
         manager_of(case["num_blocks"], case["block_size"]),
         [sequence_of(0), sequence_of(1)],
@@ -86,28 +80,19 @@ def gives_back(case: Case) -> Iterator[str]:
         yield f"r{which} ends; {manager_state(manager, sequences)}"
 
 
-@behaviour(
-    "the engine emits the same events for random requests",
-    task=4,
-    hint=(
-        "Run `minivllm exercise diff` and look at the block table where the first difference is."
-    ),
-    cases=draw_trace,
-    trace=True,
-)
-def serves(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=draw_trace, trace=True)
+def serves(case: Case) -> Lines:
+    """the engine emits the same events for random requests
+
+    Run `minivllm exercise diff` and look at the block table where the first difference is.
+    """
     yield from run_trace(case)
 
 
-@behaviour(
-    "the engine emits the same events for samples that share blocks",
-    task=4,
-    hint=(
-        "When one of several samples ends, the others keep their blocks. Which entries do you give"
-        " back?"
-    ),
-    cases=lambda draw: draw_trace(draw, requests_with_samples),
-    trace=True,
-)
-def serves_samples(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=lambda draw: draw_trace(draw, requests_with_samples), trace=True)
+def serves_samples(case: Case) -> Lines:
+    """the engine emits the same events for samples that share blocks
+
+    When one of several samples ends, the others keep their blocks. Which entries do you give back?
+    """
     yield from run_trace(case)

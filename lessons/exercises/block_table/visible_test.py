@@ -2,45 +2,28 @@
 
 from kv_cache_manager import KVCacheManager
 
-from minivllm.clock import VirtualClock
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.request import Request, Sequence
-from minivllm.events.bus import EventBus
-from minivllm.sampling_params import SamplingParams
-
-
-def manager_of(num_blocks: int) -> KVCacheManager:
-    bus = EventBus(VirtualClock())
-    return KVCacheManager(BlockPool(num_blocks, bus), 4, enable_prefix_caching=False, bus=bus)
-
-
-def sequence_of(num_tokens: int) -> Sequence:
-    return Request("ada", list(range(num_tokens)), SamplingParams()).sequences[0]
-
-
-def table(sequence: Sequence) -> list[int]:
-    return [block.block_id for block in sequence.block_table]
+from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, table_of
 
 
 def test_a_block_is_needed_for_each_block_size_tokens_begun():
-    manager = manager_of(6)
+    manager = manager_of(6, kind=KVCacheManager)
     assert [manager.num_blocks_for(number) for number in (0, 1, 4, 5, 8, 9)] == [0, 1, 1, 2, 2, 3]
 
 
 def test_a_table_grows_only_by_what_is_missing():
-    manager, sequence = manager_of(6), sequence_of(9)
+    manager, sequence = manager_of(6, kind=KVCacheManager), sequence_of(0, [*range(9)])
     manager.allocate_slots(sequence, 5)
-    assert table(sequence) == [0, 1]
+    assert table_of(sequence) == [0, 1]
     manager.allocate_slots(sequence, 8)
-    assert table(sequence) == [0, 1]
+    assert table_of(sequence) == [0, 1]
     manager.allocate_slots(sequence, 9)
-    assert table(sequence) == [0, 1, 2]
+    assert table_of(sequence) == [0, 1, 2]
 
 
 def test_all_blocks_come_back_from_the_tail_on():
-    manager, sequence = manager_of(6), sequence_of(9)
+    manager, sequence = manager_of(6, kind=KVCacheManager), sequence_of(0, [*range(9)])
     manager.allocate_slots(sequence, 9)
     manager.free(sequence)
-    assert table(sequence) == []
+    assert table_of(sequence) == []
     # Uncached blocks are reused first, and of these the tail of the table.
     assert manager.pool.free_queue.ids() == [2, 1, 0, 3, 4, 5]

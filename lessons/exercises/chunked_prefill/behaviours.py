@@ -1,27 +1,16 @@
 """Checks for chunked-prefill: single chunks, one sequence, then engines with small budgets."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledSequence
-from minivllm.events.bus import EventBus
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
+from minivllm.lessons.checker.cases.manager_operations import manager_of, scheduler_of, sequence_of
 from minivllm.lessons.checker.cases.traces import (
     draw_request,
     draw_trace,
     requests_with_samples,
     run_trace,
 )
-from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def single_chunk(draw: Draw, chunked: bool) -> Case:
@@ -47,21 +36,20 @@ def chunks(draw: Draw) -> Case:
 
 
 def _scheduler(chunked: bool) -> Any:
-    bus = EventBus(VirtualClock())
-    config = EngineConfig(max_num_seqs=4, max_num_batched_tokens=64, enable_chunked_prefill=chunked)
-    return Scheduler(config, KVCacheManager(BlockPool(40, bus), 4, True, bus), 64, bus)
+    options = {"max_num_seqs": 4, "max_num_batched_tokens": 64, "enable_chunked_prefill": chunked}
+    return scheduler_of(manager_of(40, 4, True), 64, **options)
 
 
-def _request(case: Case) -> Any:
-    request = Request("ben", list(range(case["prompt"])), SamplingParams())
+def _sequence(case: Case) -> Any:
+    sequence = sequence_of(0, list(range(case["prompt"])))
     for token_id in range(case["output"]):
-        request.sequences[0].append_token(100 + token_id)
-    request.sequences[0].num_preemptions = case.get("preempted", 0)
-    return request
+        sequence.append_token(100 + token_id)
+    sequence.num_preemptions = case.get("preempted", 0)
+    return sequence
 
 
-def _tell_chunk(case: Case) -> Iterator[str]:
-    sequence = _request(case).sequences[0]
+def _tell_chunk(case: Case) -> Lines:
+    sequence = _sequence(case)
     start = case["start"] % sequence.num_tokens
     got = _scheduler(case["chunked"])._first_chunk(sequence, start, case["budget"])
     yield (
@@ -70,37 +58,32 @@ def _tell_chunk(case: Case) -> Iterator[str]:
     )
 
 
-@behaviour(
-    "an admitted sequence gets the tokens that it lacks, up to the rest of the step's budget",
-    task=1,
-    hint="How many tokens does it lack after the cached ones, and how many has the step left?",
-    cases=lambda draw: single_chunk(draw, chunked=True),
-)
-def first_chunk(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: single_chunk(draw, chunked=True))
+def first_chunk(case: Case) -> Lines:
+    """an admitted sequence gets the tokens that it lacks, up to the rest of the step's budget
+
+    How many tokens does it lack after the cached ones, and how many has the step left?
+    """
     yield from _tell_chunk(case)
 
 
-@behaviour(
-    "without chunked prefill, a prompt is computed in one step, or waits",
-    task=2,
-    hint=(
-        "enable_chunked_prefill is off. May a sequence get only a part of the tokens that it lacks?"
-    ),
-    cases=lambda draw: single_chunk(draw, chunked=False),
-)
-def whole_prompt(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=lambda draw: single_chunk(draw, chunked=False))
+def whole_prompt(case: Case) -> Lines:
+    """without chunked prefill, a prompt is computed in one step, or waits
+
+    enable_chunked_prefill is off. May a sequence get only a part of the tokens that it lacks?
+    """
     yield from _tell_chunk(case)
 
 
-@behaviour(
-    "each chunk counts its tokens, and the one with the last known token predicts",
-    task=3,
-    hint="From chunk to chunk, follow num_computed_tokens and item.sampling.",
-    cases=chunks,
-)
-def advances(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=chunks)
+def advances(case: Case) -> Lines:
+    """each chunk counts its tokens, and the one with the last known token predicts
+
+    From chunk to chunk, follow num_computed_tokens and item.sampling.
+    """
     scheduler = _scheduler(chunked=True)
-    sequence = _request(case).sequences[0]
+    sequence = _sequence(case)
     for num_tokens in case["chunks"]:
         start = sequence.num_computed_tokens
         num_tokens = min(num_tokens, sequence.num_tokens - start)
@@ -116,29 +99,23 @@ def advances(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine emits the same events for prompts longer than a step",
     task=4,
-    hint=(
-        "Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget"
-        " panel."
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 6), num_blocks=9
     ),
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
+    """the engine emits the same events for prompts longer than a step
+
+    Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget panel.
+    """
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine emits the same events without chunked prefill",
     task=4,
-    hint=(
-        "No prompt is split here: if it does not fit into the rest of the step, it waits for the"
-        " next one."
-    ),
     cases=lambda draw: draw_trace(
         draw,
         draw_request,
@@ -150,5 +127,10 @@ def serves(case: Case) -> Iterator[str]:
     trace=True,
     examples=30,
 )
-def serves_whole_prompts(case: Case) -> Iterator[str]:
+def serves_whole_prompts(case: Case) -> Lines:
+    """the engine emits the same events without chunked prefill
+
+    No prompt is split here: if it does not fit into the rest of the step, it waits for the next
+    one.
+    """
     yield from run_trace(case)

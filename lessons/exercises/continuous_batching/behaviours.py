@@ -4,17 +4,12 @@ No delay is a whole number of steps: then rounding would decide whether it is ov
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from minivllm.core.admission import AdmissionPolicy, FCFSRequestQueue, create_request_queue
-from minivllm.core.request import Request
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
+from minivllm.lessons.checker.cases.manager_operations import request_of, sequence_of
 from minivllm.lessons.checker.cases.traces import describe_trace, draw_trace, run_trace
-from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def _request(draw: Draw) -> Case:
@@ -33,7 +28,7 @@ def _trace(draw: Draw, **options: Any) -> Case:
     return draw_trace(draw, _request, **fixed, **options, max_num_seqs=draw.integer(1, 3))
 
 
-def _steps(case: Case) -> Iterator[str]:
+def _steps(case: Case) -> Lines:
     """For each step: who got tokens, and who was held."""
     yield from describe_trace(case).splitlines()
     ran: list[str] = []
@@ -51,43 +46,35 @@ def _steps(case: Case) -> Iterator[str]:
             yield line
 
 
-@behaviour(
-    "in a continuous batch, nobody waits beside a free slot",
-    task=1,
-    hint="Find the step in which a request waits. Was there a slot for it?",
-    cases=lambda draw: _trace(draw, batching="continuous"),
-    examples=40,
-)
-def continuous(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: _trace(draw, batching="continuous"), examples=40)
+def continuous(case: Case) -> Lines:
+    """in a continuous batch, nobody waits beside a free slot
+
+    Find the step in which a request waits. Was there a slot for it?
+    """
+    yield from _steps(case)
+
+
+@behaviour(task=1, cases=lambda draw: _trace(draw, batching="static"), examples=60)
+def static(case: Case) -> Lines:
+    """a static batch admits nobody until it has ended, and then all who wait
+
+    Who was waiting when this batch was formed, and who came later? When did it end?
+    """
+    yield from _steps(case)
+
+
+@behaviour(task=1, cases=lambda draw: _trace(draw, batching="sequential"), examples=40)
+def sequential(case: Case) -> Lines:
+    """sequential batches have one request each
+
+    How many requests may be in `_let_in`?
+    """
     yield from _steps(case)
 
 
 @behaviour(
-    "a static batch admits nobody until it has ended, and then all who wait",
     task=1,
-    hint="Who was waiting when this batch was formed, and who came later? When did it end?",
-    cases=lambda draw: _trace(draw, batching="static"),
-    examples=60,
-)
-def static(case: Case) -> Iterator[str]:
-    yield from _steps(case)
-
-
-@behaviour(
-    "sequential batches have one request each",
-    task=1,
-    hint="How many requests may be in `_let_in`?",
-    cases=lambda draw: _trace(draw, batching="sequential"),
-    examples=40,
-)
-def sequential(case: Case) -> Iterator[str]:
-    yield from _steps(case)
-
-
-@behaviour(
-    "a batch delay ends with enough company, or with the time of the oldest",
-    task=1,
-    hint="How many wait, and for how long has the oldest of them waited? Either can end the delay.",
     cases=lambda draw: _trace(
         draw,
         batching=draw.choice(["continuous", "static", "sequential"]),
@@ -96,14 +83,16 @@ def sequential(case: Case) -> Iterator[str]:
     ),
     examples=80,
 )
-def delays(case: Case) -> Iterator[str]:
+def delays(case: Case) -> Lines:
+    """a batch delay ends with enough company, or with the time of the oldest
+
+    How many wait, and for how long has the oldest of them waited? Either can end the delay.
+    """
     yield from _steps(case)
 
 
 @behaviour(
-    "a batch that cannot advance does not keep others waiting",
     task=1,
-    hint="`nothing_scheduled` is true: no running sequence can get a token. Who could help?",
     cases=lambda draw: {
         "batching": draw.choice(["static", "sequential", "continuous"]),
         "running": draw.integer(0, 3),
@@ -112,13 +101,14 @@ def delays(case: Case) -> Iterator[str]:
     },
     examples=40,
 )
-def stands_still(case: Case) -> Iterator[str]:
-    """The scheduler's loop over the queue, once."""
+def stands_still(case: Case) -> Lines:
+    """a batch that cannot advance does not keep others waiting
+
+    `nothing_scheduled` is true: no running sequence can get a token. Who could help?
+    """
+    # The scheduler's loop over the queue, once.
     numbers = range(case["running"] + case["waiting"])
-    everybody = [
-        Request(f"r{number}", [1], SamplingParams(), arrival_number=number).sequences[0]
-        for number in numbers
-    ]
+    everybody = [sequence_of(number, [1]) for number in numbers]
     running, waiting = everybody[: case["running"]], FCFSRequestQueue()
     for sequence in everybody[case["running"] :]:
         waiting.add(sequence)
@@ -148,23 +138,15 @@ def _queue(draw: Draw) -> Case:
     }
 
 
-@behaviour(
-    "the oldest ends the delay, wherever it waits in the queue",
-    task=1,
-    hint="With priorities, who waits at the head of the queue, and who has waited longest?",
-    cases=_queue,
-    examples=80,
-)
-def oldest(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=_queue, examples=80)
+def oldest(case: Case) -> Lines:
+    """the oldest ends the delay, wherever it waits in the queue
+
+    With priorities, who waits at the head of the queue, and who has waited longest?
+    """
     now, waiting = 10.0, create_request_queue(case["policy"])
     for number, age in enumerate(sorted(case["ages"], reverse=True)):
-        request = Request(
-            f"r{number}",
-            [1],
-            SamplingParams(),
-            priority=case["priorities"][number],
-            arrival_number=number,
-        )
+        request = request_of(number, [1], priority=case["priorities"][number])
         request.arrival_time = now - age / 4
         waiting.add(request.sequences[0])
         yield f"r{number} has waited {age / 4:g} s, priority {request.priority}"
@@ -183,14 +165,16 @@ def oldest(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine emits the same events in every kind of batching",
     task=2,
-    hint="Open it with `minivllm exercise diff` at the first step in which another request joins.",
     cases=lambda draw: draw_trace(
         draw, batching=draw.choice(["continuous", "static", "sequential"])
     ),
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
+    """the engine emits the same events in every kind of batching
+
+    Open it with `minivllm exercise diff` at the first step in which another request joins.
+    """
     yield from run_trace(case)

@@ -3,12 +3,11 @@
 from admission import AdmissionPolicy, Hold
 
 from minivllm.core.admission import FCFSRequestQueue
-from minivllm.core.request import Request
-from minivllm.sampling_params import SamplingParams
+from minivllm.lessons.checker.cases.manager_operations import request_of
 
 
 def sequence(number, arrival_time=0.0):
-    request = Request(f"r{number}", [1], SamplingParams(), arrival_number=number)
+    request = request_of(number, [1])
     request.arrival_time = arrival_time
     return request.sequences[0]
 

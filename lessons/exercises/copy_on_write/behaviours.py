@@ -4,21 +4,12 @@ The tables, owners and copies are reported after each operation, so a block with
 at once.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.request import Request
-from minivllm.events.bus import EventBus
 from minivllm.events.recording.lines import encode_event
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
+from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, table_of
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def family(draw: Draw) -> Case:
@@ -54,22 +45,20 @@ def family_at_work(draw: Draw) -> Case:
     }
 
 
-def _tell(case: Case) -> Iterator[str]:
-    bus = EventBus(VirtualClock())
+def _tell(case: Case) -> Lines:
     events: list[Any] = []
-    bus.subscribe(events.append)
-    manager = KVCacheManager(BlockPool(14, bus), case["block_size"], case["caching"], bus)
+    manager = manager_of(14, case["block_size"], case["caching"])
+    manager._bus.subscribe(events.append)
     size, prompt = case["block_size"], list(range(1, case["prompt"] + 1))
     alive: list[Any] = []
 
-    def state(done: str) -> Iterator[str]:
+    def state(done: str) -> Lines:
         owners = {block.block_id: block.ref_cnt for block in manager.pool.blocks if block.ref_cnt}
         yield f"{done}; owners {owners}; copies {[tuple(one) for one in manager.take_copies()]}"
         for one in alive:
-            table = [block.block_id for block in one.block_table]
             shared = manager.writes_to_shared_block(one)
             yield (
-                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table},"
+                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table_of(one)},"
                 f" {one.num_hashed_blocks} of {len(one.block_hashes)} hashed; writes to a shared"
                 f" block: {shared!r}"
             )
@@ -79,13 +68,13 @@ def _tell(case: Case) -> Iterator[str]:
         yield from (f"    {encode_event(event).decode().rstrip()}" for event in events)
         events.clear()
 
-    def fork(parent: Any) -> Iterator[str]:
+    def fork(parent: Any) -> Lines:
         child = parent.fork()
         manager.fork(parent, child)
         alive.append(child)
         yield from state(f"{parent.seq_id} forks")
 
-    first = Request("r", prompt, SamplingParams()).sequences[0]
+    first = sequence_of(0, prompt)
     # If the last block is full, make room for one more token: an empty block, which forks share
     # too.
     manager.allocate_slots(first, len(prompt) + (case["ahead"] and len(prompt) % size == 0))
@@ -97,13 +86,11 @@ def _tell(case: Case) -> Iterator[str]:
     for index in case["forks"]:
         yield from fork(alive[index % len(alive)])
     if case["twin"]:
-        twin = Request("twin", prompt, SamplingParams()).sequences[0]
+        twin = sequence_of(1, prompt)
         computed = manager.get_computed_blocks(twin)
         manager.allocate_slots(twin, len(prompt), computed)
-        twin.num_cached_tokens, twin.num_computed_tokens = (
-            computed.num_cached_tokens,
-            computed.num_computed_tokens,
-        )
+        twin.num_cached_tokens = computed.num_cached_tokens
+        twin.num_computed_tokens = computed.num_computed_tokens
         alive.append(twin)
         yield from state("a request with the same prompt is admitted")
         twin.num_computed_tokens = len(prompt)
@@ -133,78 +120,67 @@ def _tell(case: Case) -> Iterator[str]:
             yield from state(f"{one.seq_id} writes token {one.num_tokens - 1}")
 
 
-@behaviour(
-    "a fork shares every block and copies none",
-    task=1,
-    hint=(
-        "Right after fork, compare the two tables, the owners of each block and the two hash"
-        " chains."
-    ),
-    cases=family_at_any_time,
-)
-def forks(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=family_at_any_time)
+def forks(case: Case) -> Lines:
+    """a fork shares every block and copies none
+
+    Right after fork, compare the two tables, the owners of each block and the two hash chains.
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "only a write to a block with another owner needs a copy",
     task=2,
-    hint=(
-        "Which position is written next, which block is it in, and how many owners has that block?"
-    ),
     cases=lambda draw: {
         **family_at_any_time(draw),
         "twin": True,
         "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
     },
 )
-def sees_shared_writes(case: Case) -> Iterator[str]:
-    """Forks, and another request that got the prompt from the prefix cache."""
+def sees_shared_writes(case: Case) -> Lines:
+    """only a write to a block with another owner needs a copy
+
+    Which position is written next, which block is it in, and how many owners has that block?
+    """
+    # Forks, and another request that got the prompt from the prefix cache.
+    yield from _tell(case)
+
+
+@behaviour(task=3, cases=family_at_work, examples=80)
+def copies(case: Case) -> Lines:
+    """the first writers get a copy, and the last one writes in place
+
+    Follow the shared block. How many owners has it before and after each write, and which tables
+    still contain it?
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "the first writers get a copy, and the last one writes in place",
     task=3,
-    hint=(
-        "Follow the shared block. How many owners has it before and after each write, and which"
-        " tables still contain it?"
-    ),
-    cases=family_at_work,
-    examples=80,
-)
-def copies(case: Case) -> Iterator[str]:
-    yield from _tell(case)
-
-
-@behaviour(
-    "the shared block is released last, after the copy is noted and in the table",
-    task=3,
-    hint=(
-        "If it is released first and has no other owner, it is free. Which block is popped next,"
-        " and what is copied into which?"
-    ),
     cases=lambda draw: {
         **family(draw),
         "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
         "operations": [["copy", one] for one in draw.list_of(lambda d: d.integer(0, 3), 1, 5)],
     },
 )
-def lets_go_last(case: Case) -> Iterator[str]:
-    """Copies blocks directly, even with one owner: only this shows the order of operations."""
+def lets_go_last(case: Case) -> Lines:
+    """the shared block is released last, after the copy is noted and in the table
+
+    If it is released first and has no other owner, it is free. Which block is popped next, and what
+    is copied into which?
+    """
+    # Copies blocks directly, even with one owner: only this shows the order of operations.
     yield from _tell(case)
 
 
 @behaviour(
-    "the engine emits the same events for requests with several samples",
-    task=4,
-    hint=(
-        "Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at"
-        " the step where the samples diverge."
-    ),
-    cases=lambda draw: draw_trace(draw, requests_with_samples),
-    trace=True,
-    examples=40,
+    task=4, cases=lambda draw: draw_trace(draw, requests_with_samples), trace=True, examples=40
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
+    """the engine emits the same events for requests with several samples
+
+    Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at the
+    step where the samples diverge.
+    """
     yield from run_trace(case)

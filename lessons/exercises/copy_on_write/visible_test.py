@@ -2,18 +2,13 @@
 
 from kv_cache_manager import KVCacheManager
 
-from minivllm.clock import VirtualClock
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.request import Request
-from minivllm.events.bus import EventBus
-from minivllm.sampling_params import SamplingParams
+from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of
+from minivllm.lessons.checker.cases.manager_operations import table_of as table
 
 
 def three_samples():
     """A manager, and three forks of a 6-token prompt, each with one token not written yet."""
-    bus = EventBus(VirtualClock())
-    manager = KVCacheManager(BlockPool(8, bus), block_size=4, enable_prefix_caching=False, bus=bus)
-    first = Request("r", [1, 2, 3, 4, 5, 6], SamplingParams()).sequences[0]
+    manager, first = manager_of(8, kind=KVCacheManager), sequence_of(0, [1, 2, 3, 4, 5, 6])
     manager.allocate_slots(first, 6)
     first.num_computed_tokens = 6
     samples = [first]
@@ -24,10 +19,6 @@ def three_samples():
     for token_id, sample in enumerate(samples, 7):
         sample.append_token(token_id)
     return manager, samples
-
-
-def table(sequence):
-    return [block.block_id for block in sequence.block_table]
 
 
 def test_a_fork_shares_all_blocks_and_copies_none():

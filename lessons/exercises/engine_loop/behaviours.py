@@ -1,13 +1,9 @@
 """Checks for engine-loop: states to schedule, single steps, and whole runs with late arrivals."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.shown import small_engine
-
-Case = dict[str, Any]
 
 
 def _request(draw: Draw) -> Case:
@@ -51,15 +47,13 @@ def _names(requests: Any) -> str:
     return " ".join(request.name for request in requests) or "nobody"
 
 
-@behaviour(
-    "free places go to the oldest waiting requests, and all that run are in the batch",
-    task=1,
-    hint="Write down who runs and who waits before and after. How many places are free?",
-    cases=_case,
-    examples=100,
-)
-def schedules(case: Case) -> Iterator[str]:
-    """The first requests run already; those before the last have their prompts computed."""
+@behaviour(task=1, cases=_case, examples=100)
+def schedules(case: Case) -> Lines:
+    """free places go to the oldest waiting requests, and all that run are in the batch
+
+    Write down who runs and who waits before and after. How many places are free?
+    """
+    # The first requests run already; those before the last have their prompts computed.
     engine, requests, _ = _engine(case)
     num_running = min(case["num_running"], case["max_num_seqs"])
     engine.running, engine.waiting = requests[:num_running], requests[num_running:]
@@ -75,17 +69,13 @@ def schedules(case: Case) -> Iterator[str]:
     yield f"    afterwards {_names(engine.running)} runs, {_names(engine.waiting)} waits"
 
 
-@behaviour(
-    "each request of the batch gets one token in each step, until it is finished",
-    task=2,
-    hint=(
-        "Look at the first step that differs. Which tokens went through the model, and which were"
-        " known before?"
-    ),
-    cases=_case,
-    examples=100,
-)
-def steps(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=_case, examples=100)
+def steps(case: Case) -> Lines:
+    """each request of the batch gets one token in each step, until it is finished
+
+    Look at the first step that differs. Which tokens went through the model, and which were known
+    before?
+    """
     engine, requests, batches = _engine(case)
     engine.waiting = list(requests)
     yield f"{case['max_num_seqs']} places; {_names(requests)} waits"
@@ -98,19 +88,17 @@ def steps(case: Case) -> Iterator[str]:
         yield f"    {_names(engine.running)} runs, {_names(engine.waiting)} waits"
 
 
-@behaviour(
-    "a step without requests calls no model",
-    task=2,
-    hint="Nobody waits and nobody runs. What may the model not be called with?",
-    cases=lambda draw: {**_case(draw, 0), "requests": []},
-    examples=5,
-)
-def rests(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=lambda draw: {**_case(draw, 0), "requests": []}, examples=5)
+def rests(case: Case) -> Lines:
+    """a step without requests calls no model
+
+    Nobody waits and nobody runs. What may the model not be called with?
+    """
     engine, _, batches = _engine(case)
     yield f"{list(engine.step())}, batches {batches}"
 
 
-def _told(case: Case, arrives: list[int]) -> Iterator[str]:
+def _told(case: Case, arrives: list[int]) -> Lines:
     engine, requests, batches = _engine(case)
     at: dict[int, list[Any]] = {}
     for request, step in zip(requests, arrives, strict=True):
@@ -124,22 +112,19 @@ def _told(case: Case, arrives: list[int]) -> Iterator[str]:
     yield f"    in the end {_names(engine.running)} runs, {_names(engine.waiting)} waits"
 
 
-@behaviour(
-    "requests that arrive together are all served",
-    task=3,
-    hint="When may the loop end? Look at both lists.",
-    cases=_case,
-)
-def runs(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=_case)
+def runs(case: Case) -> Lines:
+    """requests that arrive together are all served
+
+    When may the loop end? Look at both lists.
+    """
     yield from _told(case, [1] * len(case["requests"]))
 
 
-@behaviour(
-    "requests that arrive later can be in the very next step",
-    task=3,
-    hint="Find the first request that starts in another step. When did it arrive?",
-    cases=_case,
-    examples=100,
-)
-def runs_with_arrivals(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=_case, examples=100)
+def runs_with_arrivals(case: Case) -> Lines:
+    """requests that arrive later can be in the very next step
+
+    Find the first request that starts in another step. When did it arrive?
+    """
     yield from _told(case, [one["arrives"] for one in case["requests"]])

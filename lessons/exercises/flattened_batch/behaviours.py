@@ -1,13 +1,9 @@
 """Checks for flattened-batch: one array after the other, over steps of decodes and chunks."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.shown import flat_batch
-
-Case = dict[str, Any]
 
 
 def _chunk(draw: Draw) -> dict[str, int]:
@@ -44,95 +40,86 @@ def _told(chunks: list[Any]) -> str:
     )
 
 
-@behaviour(
-    "each row has the next token of its sequence",
-    task=1,
-    hint="Where in token_ids does the step begin for this sequence, and where does it end?",
-    cases=_step,
-)
-def token_ids(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=_step)
+def token_ids(case: Case) -> Lines:
+    """each row has the next token of its sequence
+
+    Where in token_ids does the step begin for this sequence, and where does it end?
+    """
     chunks = _chunks(case)
     known = [one.token_ids for one in chunks]
     yield f"{_told(chunks)}; known {known}: {list(flat_batch.flat_token_ids(chunks))}"
 
 
-@behaviour(
-    "positions are counted in the sequence, not in the batch",
-    task=2,
-    hint="How many tokens of this sequence come before the row's token in its text?",
-    cases=_step,
-)
-def positions(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=_step)
+def positions(case: Case) -> Lines:
+    """positions are counted in the sequence, not in the batch
+
+    How many tokens of this sequence come before the row's token in its text?
+    """
     chunks = _chunks(case)
     yield f"{_told(chunks)}: positions {list(flat_batch.flat_positions(chunks))}"
 
 
-@behaviour(
-    "the rows of sequence i are between entries i and i + 1",
-    task=3,
-    hint="In which row does the second sequence begin? And where does the last one end?",
-    cases=_step,
-)
-def starts(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=_step)
+def starts(case: Case) -> Lines:
+    """the rows of sequence i are between entries i and i + 1
+
+    In which row does the second sequence begin? And where does the last one end?
+    """
     chunks = _chunks(case)
     yield f"{_told(chunks)}: query_start_loc {list(flat_batch.query_start_loc(chunks))}"
 
 
-@behaviour(
-    "a sequence is as long as what was computed before and now",
-    task=4,
-    hint="Count the tokens that have a key and a value after the step.",
-    cases=_step,
-)
-def lengths(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=_step)
+def lengths(case: Case) -> Lines:
+    """a sequence is as long as what was computed before and now
+
+    Count the tokens that have a key and a value after the step.
+    """
     chunks = _chunks(case)
     yield f"{_told(chunks)}: seq_lens {list(flat_batch.seq_lens(chunks))}"
 
 
-@behaviour(
-    "each row is written to the slot of its position",
-    task=5,
-    hint="Take the position of the row. Which entry of the table, and which place in that block?",
-    cases=_step,
-)
-def slots(case: Case) -> Iterator[str]:
+@behaviour(task=5, cases=_step)
+def slots(case: Case) -> Lines:
+    """each row is written to the slot of its position
+
+    Take the position of the row. Which entry of the table, and which place in that block?
+    """
     chunks, size = _chunks(case), case["block_size"]
     found = list(flat_batch.flat_slot_mapping(chunks, size))
     yield f"blocks of {size}; {_told(chunks)}: slots {found}"
 
 
-@behaviour(
-    "a token is sampled where the last known token was computed",
-    task=6,
-    hint="Is the token after this row known already? Then nothing needs to be sampled.",
-    cases=_step,
-)
-def sampling(case: Case) -> Iterator[str]:
+@behaviour(task=6, cases=_step)
+def sampling(case: Case) -> Lines:
+    """a token is sampled where the last known token was computed
+
+    Is the token after this row known already? Then nothing needs to be sampled.
+    """
     chunks = _chunks(case)
     yield f"{_told(chunks)}: sampling rows {list(flat_batch.sampling_rows(chunks))}"
 
 
-@behaviour(
-    "a row reads its own sequence, up to its own token",
-    task=7,
-    hint="Whose row is it, and at which position? Tokens of earlier steps are in the cache, too.",
-    cases=_step,
-)
-def reads(case: Case) -> Iterator[str]:
+@behaviour(task=7, cases=_step)
+def reads(case: Case) -> Lines:
+    """a row reads its own sequence, up to its own token
+
+    Whose row is it, and at which position? Tokens of earlier steps are in the cache, too.
+    """
     chunks, size = _chunks(case), case["block_size"]
     yield f"blocks of {size}; {_told(chunks)}"
     for row in range(sum(one.num_tokens for one in chunks)):
         yield f"row {row} reads the slots {list(flat_batch.slots_read(chunks, size, row))}"
 
 
-@behaviour(
-    "all arrays of a step belong together",
-    task=7,
-    hint="The parts pass one by one? Then look for a part that keeps or changes its input.",
-    cases=_step,
-    examples=30,
-)
-def arrays(case: Case) -> Iterator[str]:
+@behaviour(task=7, cases=_step, examples=30)
+def arrays(case: Case) -> Lines:
+    """all arrays of a step belong together
+
+    The parts pass one by one? Then look for a part that keeps or changes its input.
+    """
     chunks = _chunks(case)
     for _ in range(2):  # the second time, nothing may have changed
         for name, entries in flat_batch.flatten(chunks, case["block_size"])._asdict().items():

@@ -1,52 +1,42 @@
 """The README's example as tests, for `pytest visible_test.py`."""
 
-from flat_batch import (
-    ScheduledChunk,
-    flat_positions,
-    flat_slot_mapping,
-    flat_token_ids,
-    flatten,
-    query_start_loc,
-    sampling_rows,
-    seq_lens,
-    slots_read,
-)
+import flat_batch
 
 CHUNKS = [
-    ScheduledChunk([11, 12, 13, 14, 15, 9], 5, 1, [7, 2]),
-    ScheduledChunk([5, 6, 7], 0, 3, [0]),
-    ScheduledChunk([1, 2, 4, 6, 3, 8, 5, 5], 4, 2, [3, 5]),
+    flat_batch.ScheduledChunk([11, 12, 13, 14, 15, 9], 5, 1, [7, 2]),
+    flat_batch.ScheduledChunk([5, 6, 7], 0, 3, [0]),
+    flat_batch.ScheduledChunk([1, 2, 4, 6, 3, 8, 5, 5], 4, 2, [3, 5]),
 ]
 
 
 def test_each_row_has_one_token():
-    assert flat_token_ids(CHUNKS) == [9, 5, 6, 7, 3, 8]
+    assert flat_batch.flat_token_ids(CHUNKS) == [9, 5, 6, 7, 3, 8]
 
 
 def test_positions_are_counted_in_the_sequence():
-    assert flat_positions(CHUNKS) == [5, 0, 1, 2, 4, 5]
+    assert flat_batch.flat_positions(CHUNKS) == [5, 0, 1, 2, 4, 5]
 
 
 def test_the_rows_of_a_sequence_lie_between_two_entries():
-    assert query_start_loc(CHUNKS) == [0, 1, 4, 6]
+    assert flat_batch.query_start_loc(CHUNKS) == [0, 1, 4, 6]
 
 
 def test_lengths_count_earlier_steps():
-    assert seq_lens(CHUNKS) == [6, 3, 6]
+    assert flat_batch.seq_lens(CHUNKS) == [6, 3, 6]
 
 
 def test_slots_follow_the_block_table():
-    assert flat_slot_mapping(CHUNKS, 4) == [9, 0, 1, 2, 20, 21]
+    assert flat_batch.flat_slot_mapping(CHUNKS, 4) == [9, 0, 1, 2, 20, 21]
 
 
 def test_a_chunk_in_the_middle_of_a_prompt_samples_nothing():
-    assert sampling_rows(CHUNKS) == [0, 3]
+    assert flat_batch.sampling_rows(CHUNKS) == [0, 3]
 
 
 def test_attention_reads_only_its_own_sequence():
-    assert slots_read(CHUNKS, 4, 0) == [28, 29, 30, 31, 8, 9]
-    assert slots_read(CHUNKS, 4, 2) == [0, 1]
+    assert flat_batch.slots_read(CHUNKS, 4, 0) == [28, 29, 30, 31, 8, 9]
+    assert flat_batch.slots_read(CHUNKS, 4, 2) == [0, 1]
 
 
 def test_all_arrays_of_a_step():
-    assert flatten(CHUNKS, 4).sampling_rows == [0, 3]
+    assert flat_batch.flatten(CHUNKS, 4).sampling_rows == [0, 3]

@@ -1,14 +1,11 @@
 """Checks for hash-chain: a manager alone with prompts over two letters, then the whole engine."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
 from minivllm.lessons.checker.cases.traces import draw_request, draw_trace, run_trace
 
-Case = dict[str, Any]
 SALTS = (None, "red", "blue")
 
 
@@ -37,19 +34,19 @@ def alike(draw: Draw) -> Case:
 
 
 @behaviour(
-    "a full block's hash depends on all tokens up to its end, and on the salt",
     task=1,
-    hint=(
-        "Compare the hashes of two blocks with equal tokens at different positions, and of two"
-        " customers' first blocks."
-    ),
     cases=lambda draw: {
         "block_size": draw.integer(1, 4),
         "prompts": draw.list_of(_prompt, 1, 4),
         "ends": draw.list_of(lambda d: d.integer(0, 13), 1, 4),
     },
 )
-def names(case: Case) -> Iterator[str]:
+def names(case: Case) -> Lines:
+    """a full block's hash depends on all tokens up to its end, and on the salt
+
+    Compare the hashes of two blocks with equal tokens at different positions, and of two customers'
+    first blocks.
+    """
     manager = manager_of(1, case["block_size"], enable_prefix_caching=True)
     for number, prompt in enumerate(case["prompts"]):
         sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
@@ -63,18 +60,13 @@ def names(case: Case) -> Iterator[str]:
             )
 
 
-@behaviour(
-    "a lookup finds the longest cached prefix, and leaves at least one token to compute",
-    task=2,
-    hint=(
-        "Follow the chain from its first hash. What can still be used after the first missing"
-        " block?"
-    ),
-    cases=prompts,
-    examples=100,
-)
-def finds(case: Case) -> Iterator[str]:
-    """Look up, compute and free each prompt; parts of earlier prompts may be evicted by then."""
+@behaviour(task=2, cases=prompts, examples=100)
+def finds(case: Case) -> Lines:
+    """a lookup finds the longest cached prefix, and leaves at least one token to compute
+
+    Follow the chain from its first hash. What can still be used after the first missing block?
+    """
+    # Look up, compute and free each prompt; parts of earlier prompts may be evicted by then.
     manager = manager_of(case["num_blocks"], case["block_size"], enable_prefix_caching=True)
     for number, prompt in enumerate(case["prompts"]):
         sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
@@ -95,28 +87,26 @@ def finds(case: Case) -> Iterator[str]:
         manager.pool.release(forgotten)
 
 
-@behaviour(
-    "the engine emits the same events when requests share prefixes",
-    task=4,
-    hint=(
-        "Open it with `minivllm exercise diff`. At the first difference, which block does one side"
-        " hit and the other not?"
-    ),
-    cases=alike,
-    trace=True,
-)
-def shares(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=alike, trace=True)
+def shares(case: Case) -> Lines:
+    """the engine emits the same events when requests share prefixes
+
+    Open it with `minivllm exercise diff`. At the first difference, which block does one side hit
+    and the other not?
+    """
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine emits the same events when prefixes are evicted because blocks are short",
     task=4,
-    hint="A preempted sequence keeps its hashes and looks them up again. What does it find?",
     cases=lambda draw: draw_trace(
         draw, draw_request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True
     ),
     trace=True,
 )
-def forgets(case: Case) -> Iterator[str]:
+def forgets(case: Case) -> Lines:
+    """the engine emits the same events when prefixes are evicted because blocks are short
+
+    A preempted sequence keeps its hashes and looks them up again. What does it find?
+    """
     yield from run_trace(case)

@@ -2,23 +2,14 @@
 
 from kv_cache_manager import KVCacheManager
 
-from minivllm.clock import VirtualClock
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.request import Request, Sequence
-from minivllm.events.bus import EventBus
-from minivllm.sampling_params import SamplingParams
+from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of
 
 A, THE, CAT, SAT, RAN, ON, MAT = range(7)
 
 
-def sequence_of(*token_ids: int) -> Sequence:
-    return Request("ada", list(token_ids), SamplingParams()).sequences[0]
-
-
 def manager_that_has_seen(*token_ids: int) -> KVCacheManager:
-    bus = EventBus(VirtualClock())
-    manager = KVCacheManager(BlockPool(8, bus), 2, enable_prefix_caching=True, bus=bus)
-    sequence = sequence_of(*token_ids)
+    manager = manager_of(8, 2, enable_prefix_caching=True, kind=KVCacheManager)
+    sequence = sequence_of(0, [*token_ids])
     manager.allocate_slots(sequence, len(token_ids))
     manager.cache_full_blocks(sequence, len(token_ids))
     manager.free(sequence)
@@ -26,13 +17,13 @@ def manager_that_has_seen(*token_ids: int) -> KVCacheManager:
 
 
 def lookup(manager: KVCacheManager, *token_ids: int) -> tuple[int, int, int]:
-    found = manager.get_computed_blocks(sequence_of(*token_ids))
+    found = manager.get_computed_blocks(sequence_of(1, [*token_ids]))
     return len(found.blocks), found.num_cached_tokens, found.num_computed_tokens
 
 
 def test_only_full_blocks_have_a_name():
     manager = manager_that_has_seen(THE, CAT)
-    sequence = sequence_of(THE, CAT, SAT)
+    sequence = sequence_of(1, [THE, CAT, SAT])
     manager.get_computed_blocks(sequence)
     assert len(sequence.block_hashes) == 1
 

@@ -3,14 +3,11 @@
 The order in which a step computes its tokens is left open, so positions are sorted.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.shown import tiny_attention
 
-Case = dict[str, Any]
 VOCABULARY = 32
 
 
@@ -40,16 +37,18 @@ def _watched_model(seed: int) -> Any:
 
 
 @behaviour(
-    "the cache gets each key and value once, at its own position",
     task=1,
-    hint="How many tokens has the cache already? Which position has the first one that is missing?",
     cases=lambda draw: {
         "seed": draw.integer(0, 999),
         "parts": draw.list_of(lambda d: _text(d, 0, 4), 1, 4),
     },
     agree=nearly(1e-9),
 )
-def extends(case: Case) -> Iterator[str]:
+def extends(case: Case) -> Lines:
+    """the cache gets each key and value once, at its own position
+
+    How many tokens has the cache already? Which position has the first one that is missing?
+    """
     model, cache = _watched_model(case["seed"]), tiny_attention.TinyKVCache()
     text: list[int] = []
     for part in case["parts"]:
@@ -63,9 +62,7 @@ def extends(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the last token attends to the whole text, itself included",
     task=2,
-    hint="How many keys must the last token's query be compared with, and which position has it?",
     cases=lambda draw: {
         "seed": draw.integer(0, 999),
         "text": _text(draw, 1, 8),
@@ -73,8 +70,12 @@ def extends(case: Case) -> Iterator[str]:
     },
     examples=80,
 )
-def attends(case: Case) -> Iterator[str]:
-    """The cache is filled with the model's own keys: a wrong `extend` must not fail here first."""
+def attends(case: Case) -> Lines:
+    """the last token attends to the whole text, itself included
+
+    How many keys must the last token's query be compared with, and which position has it?
+    """
+    # The cache is filled with the model's own keys: a wrong `extend` must not fail here first.
     text, cache = case["text"], tiny_attention.TinyKVCache()
     cached = text[: case["cached"] % len(text)]
     pairs = [
@@ -96,7 +97,7 @@ def _generation(draw: Draw) -> Case:
     }
 
 
-def _generate(case: Case, name: str) -> Iterator[str]:
+def _generate(case: Case, name: str) -> Lines:
     from importlib import import_module
 
     ours = import_module("minivllm.lessons.shown.tiny_attention")
@@ -107,30 +108,26 @@ def _generate(case: Case, name: str) -> Iterator[str]:
     yield f"    tokens {list(tokens)}; {model.num_computed} went through the model"
 
 
-@behaviour(
-    "without a cache, the whole text goes through the model for each token",
-    task=3,
-    hint="Which tokens go through the model for the second new token, if nothing was kept?",
-    cases=_generation,
-)
-def generates_without(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=_generation)
+def generates_without(case: Case) -> Lines:
+    """without a cache, the whole text goes through the model for each token
+
+    Which tokens go through the model for the second new token, if nothing was kept?
+    """
     yield from _generate(case, "generate_without_cache")
 
 
-@behaviour(
-    "with a cache, no token goes through the model twice",
-    task=4,
-    hint="Find the first step that computes something else. Which tokens are in the cache there?",
-    cases=_generation,
-)
-def generates_with(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=_generation)
+def generates_with(case: Case) -> Lines:
+    """with a cache, no token goes through the model twice
+
+    Find the first step that computes something else. Which tokens are in the cache there?
+    """
     yield from _generate(case, "generate_with_cache")
 
 
 @behaviour(
-    "the prediction of the work is what happens",
     task=5,
-    hint="Write down the tokens of each step for 2 prompt tokens and 3 new ones, and add them up.",
     cases=lambda draw: {
         "prompt": draw.integer(1, 300),
         "max_tokens": draw.integer(1, 300),
@@ -138,7 +135,11 @@ def generates_with(case: Case) -> Iterator[str]:
     },
     examples=80,
 )
-def predicts(case: Case) -> Iterator[str]:
+def predicts(case: Case) -> Lines:
+    """the prediction of the work is what happens
+
+    Write down the tokens of each step for 2 prompt tokens and 3 new ones, and add them up.
+    """
     has_cache = case["has_cache"]
     number = tiny_attention.num_tokens_computed(case["prompt"], case["max_tokens"], has_cache)
     way = "with" if has_cache else "without"

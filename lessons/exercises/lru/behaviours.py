@@ -1,16 +1,13 @@
 """Checks for lru: random operations on a queue and on a pool, then an engine short of blocks."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
 from minivllm.errors import BlockPoolError
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.pool_operations import operations_of, tell_operations
 from minivllm.lessons.checker.cases.traces import draw_request, draw_trace, run_trace
 
-Case = dict[str, Any]
 KINDS = ("popleft", "append", "prepend", "remove")
 
 
@@ -52,16 +49,12 @@ def pressed(draw: Draw) -> Case:
     )
 
 
-@behaviour(
-    "the block at the front is reused next, and popleft of an empty queue raises",
-    task=1,
-    hint=(
-        "The front is the block after the head sentinel. Which block is there when the queue is"
-        " empty?"
-    ),
-    cases=pops,
-)
-def reuses_the_front(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=pops)
+def reuses_the_front(case: Case) -> Lines:
+    """the block at the front is reused next, and popleft of an empty queue raises
+
+    The front is the block after the head sentinel. Which block is there when the queue is empty?
+    """
     queue, blocks = _queue(case)
     for back in [*case["back"], None]:
         while queue.num_free_blocks:
@@ -79,18 +72,14 @@ def reuses_the_front(case: Case) -> Iterator[str]:
         )
 
 
-@behaviour(
-    "a block can join and leave anywhere, and never joins twice",
-    task=2,
-    hint=(
-        "After each operation, follow the links in both directions. Which link still points to a"
-        " block that has left?"
-    ),
-    cases=queue_operations,
-    examples=100,
-)
-def keeps_its_links(case: Case) -> Iterator[str]:
-    """Any operation, allowed or not. After each, the queue is reported from both ends."""
+@behaviour(task=2, cases=queue_operations, examples=100)
+def keeps_its_links(case: Case) -> Lines:
+    """a block can join and leave anywhere, and never joins twice
+
+    After each operation, follow the links in both directions. Which link still points to a block
+    that has left?
+    """
+    # Any operation, allowed or not. After each, the queue is reported from both ends.
     queue, blocks = _queue(case)
     for kind, number in case["operations"]:
         block = blocks[number % len(blocks)]
@@ -113,16 +102,16 @@ def keeps_its_links(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "joining and leaving take as many operations in a long queue as in a short one",
     task=2,
-    hint=(
-        "Each may look at the block and its two neighbours only. Count the blocks that you look at."
-    ),
     cases=lambda draw: {"num_blocks": draw.integer(3, 200), "which": draw.integer(0, 199)},
     examples=20,
 )
-def takes_constant_time(case: Case) -> Iterator[str]:
-    """Count the lines of Python that an operation runs; a clock would give a new time every run."""
+def takes_constant_time(case: Case) -> Lines:
+    """joining and leaving take as many operations in a long queue as in a short one
+
+    Each may look at the block and its two neighbours only. Count the blocks that you look at.
+    """
+    # Count the lines of Python that an operation runs; a clock would give a new time every run.
     queue, blocks = _queue({**case, "cached": range(case["num_blocks"])})
     block = blocks[case["which"] % len(blocks)]
     for act, arguments in (
@@ -161,26 +150,23 @@ def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
 
 
 @behaviour(
-    "cached blocks are reused after uncached ones",
     task=4,
-    hint="Two ends, two kinds of blocks: follow one with a hash and one without through _put_back.",
     cases=lambda draw: operations_of(draw, ("pop", "cache", "release", "touch")),
     examples=100,
 )
-def keeps_what_is_of_use(case: Case) -> Iterator[str]:
+def keeps_what_is_of_use(case: Case) -> Lines:
+    """cached blocks are reused after uncached ones
+
+    Two ends, two kinds of blocks: follow one with a hash and one without through _put_back.
+    """
     yield from tell_operations(case)
 
 
-@behaviour(
-    "the engine evicts the same blocks at the same steps when blocks are short",
-    task=5,
-    hint=(
-        "Open it with `minivllm exercise diff` and look at the free queue one step before the first"
-        " difference."
-    ),
-    cases=pressed,
-    trace=True,
-    examples=80,
-)
-def forgets_in_order(case: Case) -> Iterator[str]:
+@behaviour(task=5, cases=pressed, trace=True, examples=80)
+def forgets_in_order(case: Case) -> Lines:
+    """the engine evicts the same blocks at the same steps when blocks are short
+
+    Open it with `minivllm exercise diff` and look at the free queue one step before the first
+    difference.
+    """
     yield from run_trace(case)

@@ -1,16 +1,13 @@
 """Checks for metrics: drawn event logs, single requests, and recordings of the real engine."""
 
 import json
-from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
 from minivllm.lessons.shown import latencies
 
-Case = dict[str, Any]
 close = nearly(1e-6)
 
 
@@ -96,13 +93,12 @@ def _told(one: Any) -> str:
     return f"arrived {one.arrived}, token times {one.token_times}"
 
 
-@behaviour(
-    "the times of each request and sequence are read from the log",
-    task=1,
-    hint="Find the first request that differs. Which of its events was lost, or is one too many?",
-    cases=lambda draw: {"requests": draw.list_of(_request, 1, 4)},
-)
-def reads(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: {"requests": draw.list_of(_request, 1, 4)})
+def reads(case: Case) -> Lines:
+    """the times of each request and sequence are read from the log
+
+    Find the first request that differs. Which of its events was lost, or is one too many?
+    """
     lines = _events(case["requests"])
     yield from lines
     found = latencies.read_times(iter(lines))
@@ -112,27 +108,23 @@ def reads(case: Case) -> Iterator[str]:
         yield f"{name} arrived at {one.arrived}, token times {tokens}"
 
 
-@behaviour(
-    "the time to first token is that of the user",
-    task=2,
-    hint="The user waits from the arrival to the first word. Which times are these?",
-    cases=_request,
-    agree=close,
-)
-def first_tokens(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=_request, agree=close)
+def first_tokens(case: Case) -> Lines:
+    """the time to first token is that of the user
+
+    The user waits from the arrival to the first word. Which times are these?
+    """
     one = _given(case)
     ttft = latencies.time_to_first_token(one)
     yield f"{_told(one)}: {'None' if ttft is None else _numbers([ttft])}"
 
 
-@behaviour(
-    "a gap is between two neighbouring tokens of one sequence",
-    task=3,
-    hint="How many gaps are between four tokens? And whose tokens are they?",
-    cases=_request,
-    agree=close,
-)
-def gaps(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=_request, agree=close)
+def gaps(case: Case) -> Lines:
+    """a gap is between two neighbouring tokens of one sequence
+
+    How many gaps are between four tokens? And whose tokens are they?
+    """
     one = _given(case)
     yield f"{_told(one)}: gaps {_numbers(latencies.inter_token_latencies(one))}"
 
@@ -146,15 +138,12 @@ def _values(draw: Draw) -> Case:
     }
 
 
-@behaviour(
-    "a percentile is the value at its rank",
-    task=4,
-    hint="Sort the values. How many of them are at or below your result, in percent?",
-    cases=_values,
-    examples=100,
-    agree=close,
-)
-def percentiles(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=_values, examples=100, agree=close)
+def percentiles(case: Case) -> Lines:
+    """a percentile is the value at its rank
+
+    Sort the values. How many of them are at or below your result, in percent?
+    """
     given = list(case["values"])
     value = latencies.percentile(given, case["percent"])
     told = "None" if value is None else _numbers([value])
@@ -162,14 +151,12 @@ def percentiles(case: Case) -> Iterator[str]:
     yield f"p{case['percent']} of {case['values']}: {told}{changed}"
 
 
-@behaviour(
-    "throughput is all tokens over all of the time",
-    task=5,
-    hint="When does the time begin, and when does it end? How many tokens were sampled in it?",
-    cases=lambda draw: {"requests": draw.list_of(_request, 0, 3)},
-    agree=close,
-)
-def throughputs(case: Case) -> Iterator[str]:
+@behaviour(task=5, cases=lambda draw: {"requests": draw.list_of(_request, 0, 3)}, agree=close)
+def throughputs(case: Case) -> Lines:
+    """throughput is all tokens over all of the time
+
+    When does the time begin, and when does it end? How many tokens were sampled in it?
+    """
     requests = [_given(one) for one in case["requests"]]
     told = " and ".join(map(_told, requests)) or "no requests"
     yield f"{told}: tokens per second {_numbers([latencies.throughput(requests)])}"
@@ -181,7 +168,7 @@ def _run(draw: Draw) -> Case:
     return {**trace, "steps_ms": draw.list_of(lambda d: d.integer(1, 90), 1, 5)}
 
 
-def _recorded(case: Case) -> Iterator[str]:
+def _recorded(case: Case) -> Lines:
     """The events of the run, with the times of steps that take as long as the case says.
 
     The virtual clock of the checks has equal steps. What is sampled comes at the end of a step.
@@ -200,18 +187,13 @@ def _recorded(case: Case) -> Iterator[str]:
         yield json.dumps({**event, "t": ends[step if at_end else max(step - 1, 0)] / 1000})
 
 
-@behaviour(
-    "recordings of the engine give the right five numbers",
-    task=5,
-    hint=(
-        "Print what read_times returns for the recording. Then check the numbers one by one, from"
-        " left to right."
-    ),
-    cases=_run,
-    examples=25,
-    agree=close,
-)
-def recordings(case: Case) -> Iterator[str]:
+@behaviour(task=5, cases=_run, examples=25, agree=close)
+def recordings(case: Case) -> Lines:
+    """recordings of the engine give the right five numbers
+
+    Print what read_times returns for the recording. Then check the numbers one by one, from left to
+    right.
+    """
     found = latencies.summarise(_recorded(case))
     for name, value in found._asdict().items():
         yield f"{case}: {name} {'None' if value is None else _numbers([value])}"

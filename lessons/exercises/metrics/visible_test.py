@@ -2,19 +2,11 @@
 
 import json
 
+import latencies
 import pytest
-from latencies import (
-    RequestTimes,
-    inter_token_latencies,
-    percentile,
-    read_times,
-    summarise,
-    throughput,
-    time_to_first_token,
-)
 
-ADA = RequestTimes(0.0, {"ada.0": [0.3, 0.4, 0.5, 0.7], "ada.1": [0.3, 0.4]})
-BEN = RequestTimes(0.1, {"ben.0": [0.5, 0.6]})
+ADA = latencies.RequestTimes(0.0, {"ada.0": [0.3, 0.4, 0.5, 0.7], "ada.1": [0.3, 0.4]})
+BEN = latencies.RequestTimes(0.1, {"ben.0": [0.5, 0.6]})
 
 
 def arrived(t, name):
@@ -40,34 +32,34 @@ LINES = [json.dumps(event) for event in EVENTS]
 
 
 def test_times_are_read_by_request_and_sequence():
-    assert read_times(LINES) == {"ada": ADA, "ben": BEN}
+    assert latencies.read_times(LINES) == {"ada": ADA, "ben": BEN}
 
 
 def test_a_request_without_tokens_is_there_too():
-    assert read_times(LINES[:1]) == {"ada": RequestTimes(0.0, {"ada.0": []})}
+    assert latencies.read_times(LINES[:1]) == {"ada": latencies.RequestTimes(0.0, {"ada.0": []})}
 
 
 def test_the_first_token_of_any_sample_ends_the_wait():
-    assert time_to_first_token(ADA) == pytest.approx(0.3)
-    assert time_to_first_token(BEN) == pytest.approx(0.4)
-    assert time_to_first_token(RequestTimes(1.0, {"dan.0": []})) is None
+    assert latencies.time_to_first_token(ADA) == pytest.approx(0.3)
+    assert latencies.time_to_first_token(BEN) == pytest.approx(0.4)
+    assert latencies.time_to_first_token(latencies.RequestTimes(1.0, {"dan.0": []})) is None
 
 
 def test_gaps_are_between_tokens_of_one_sequence():
-    assert sorted(inter_token_latencies(ADA)) == pytest.approx([0.1, 0.1, 0.1, 0.2])
-    assert inter_token_latencies(BEN) == pytest.approx([0.1])
+    assert sorted(latencies.inter_token_latencies(ADA)) == pytest.approx([0.1, 0.1, 0.1, 0.2])
+    assert latencies.inter_token_latencies(BEN) == pytest.approx([0.1])
 
 
 def test_a_percentile_is_one_of_the_values():
     gaps = [0.1, 0.1, 0.2, 0.1, 0.1]
-    assert [percentile(gaps, one) for one in (50, 80, 81, 99)] == [0.1, 0.1, 0.2, 0.2]
-    assert percentile([], 99) is None
+    assert [latencies.percentile(gaps, one) for one in (50, 80, 81, 99)] == [0.1, 0.1, 0.2, 0.2]
+    assert latencies.percentile([], 99) is None
 
 
 def test_throughput_counts_all_tokens():
-    assert throughput([ADA, BEN]) == pytest.approx(8 / 0.7)
-    assert throughput([RequestTimes(1.0, {"dan.0": []})]) == 0.0
+    assert latencies.throughput([ADA, BEN]) == pytest.approx(8 / 0.7)
+    assert latencies.throughput([latencies.RequestTimes(1.0, {"dan.0": []})]) == 0.0
 
 
 def test_a_whole_recording_in_five_numbers():
-    assert summarise(LINES) == pytest.approx((0.3, 0.4, 0.1, 0.2, 8 / 0.7))
+    assert latencies.summarise(LINES) == pytest.approx((0.3, 0.4, 0.1, 0.2, 8 / 0.7))

@@ -5,7 +5,7 @@ reports when each request of hidden traffic got its tokens, and that is judged h
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from runpy import run_path
 from typing import Any
@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue, RequestQueue
-from minivllm.lessons.checker.cases.behaviour import Behaviour, Judge, behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Behaviour, Case, Draw, Judge, Lines, behaviour
 from minivllm.lessons.checker.cases.traces import (
     build_engine,
     describe_trace,
@@ -33,8 +32,7 @@ from minivllm.lessons.checker.policy.play import (
 )
 from minivllm.lessons.exercises.own_policy import policy as module
 
-Case = dict[str, Any]
-MOST_OVERTAKEN = 48
+MOST_OVERTAKEN = 48  # as in the name of `overtakes`
 NUM_TRACES = 3
 Least = Callable[[float], float]
 FAR_BETTER = 1.2
@@ -46,7 +44,7 @@ def _own_policy() -> type[RequestQueue]:
     return run_path(module.__file__)["OwnPolicy"]
 
 
-def _run(case: Case, policy: type[RequestQueue]) -> Iterator[str]:
+def _run(case: Case, policy: type[RequestQueue]) -> Lines:
     yield from run_trace(case, build_engine(case, guarded(policy())))
 
 
@@ -54,14 +52,12 @@ def _trace(draw: Draw) -> Case:
     return draw_trace(draw, requests_with_priorities, scheduling_policy="priority")
 
 
-@behaviour(
-    "every request gets the tokens that any policy would give it",
-    task=1,
-    hint="Each sequence that joins the queue must leave it again, a preempted one too.",
-    cases=_trace,
-    examples=40,
-)
-def tokens(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=_trace, examples=40)
+def tokens(case: Case) -> Lines:
+    """every request gets the tokens that any policy would give it
+
+    Each sequence that joins the queue must leave it again, a preempted one too.
+    """
     tokens_of: dict[str, list[int]] = {}
     yield from describe_trace(case).splitlines()
     for line in _run(case, _own_policy()):
@@ -72,14 +68,12 @@ def tokens(case: Case) -> Iterator[str]:
     yield from (f"{name} gets the tokens {ids}" for name, ids in sorted(tokens_of.items()))
 
 
-@behaviour(
-    "the same requests give the same schedule, also after other requests",
-    task=1,
-    hint="What does your policy use besides the sequences? Is it new in each `OwnPolicy()`?",
-    cases=lambda draw: {"trace": _trace(draw), "other": _trace(draw)},
-    examples=20,
-)
-def repeats(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: {"trace": _trace(draw), "other": _trace(draw)}, examples=20)
+def repeats(case: Case) -> Lines:
+    """the same requests give the same schedule, also after other requests
+
+    What does your policy use besides the sequences? Is it new in each `OwnPolicy()`?
+    """
     yield from describe_trace(case["trace"]).splitlines()
     policy = _own_policy()
     first = list(_run(case["trace"], policy))
@@ -98,13 +92,15 @@ def _later_alike(case: Case, requests: list[PolicyRequest]) -> list[list[float]]
 
 
 @behaviour(
-    "no decision depends on what comes later: who arrives, and how long an answer will be",
     task=1,
-    hint="What does your policy look at besides the sequences? Nobody can know the rest.",
     cases=lambda draw: {"seed": draw.integer(0, 10**6), "cut": draw.integer(20, 60)},
     examples=3,
 )
-def foresees(case: Case) -> Iterator[str]:
+def foresees(case: Case) -> Lines:
+    """no decision depends on what comes later: who arrives, and how long an answer will be
+
+    What does your policy look at besides the sequences? Nobody can know the rest.
+    """
     requests = draw_traffic(case["seed"])
     yield f"traffic {case['seed']}, up to the arrival of request {case['cut']}"
     first = _later_alike(case, requests)
@@ -150,7 +146,7 @@ def _stream(draw: Draw) -> Case:
     }
 
 
-def _overtaken(lines: Iterator[str]) -> dict[int, int]:
+def _overtaken(lines: Lines) -> dict[int, int]:
     """For each request, how many later ones were admitted while it waited, also when preempted."""
     overtaken: dict[int, int] = {}
     waiting: set[int] = set()
@@ -169,14 +165,12 @@ def _overtaken(lines: Iterator[str]) -> dict[int, int]:
     return overtaken
 
 
-@behaviour(
-    f"no request is overtaken by more than {MOST_OVERTAKEN} later ones, however many come",
-    task=1,
-    hint="Which requests does your order put last? What lets them move forward while they wait?",
-    cases=_stream,
-    examples=10,
-)
-def overtakes(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=_stream, examples=10)
+def overtakes(case: Case) -> Lines:
+    """no request is overtaken by more than 48 later ones, however many come
+
+    Which requests does your order put last? What lets them move forward while they wait?
+    """
     slots = case["max_num_seqs"]
     yield f"{len(case['requests'])} requests, one before each step; at most {slots} run"
     for number, count in _overtaken(_run(case, _own_policy())).items():
@@ -195,7 +189,7 @@ def _hidden(draw: Draw) -> Case:
     return {"seeds": [draw.integer(0, 10**6) for _ in range(NUM_TRACES)]}
 
 
-def serve(case: Case) -> Iterator[str]:
+def serve(case: Case) -> Lines:
     for seed in case["seeds"]:
         yield _played(seed)
 

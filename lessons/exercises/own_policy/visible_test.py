@@ -2,15 +2,12 @@
 
 from policy import OwnPolicy
 
-from minivllm.core.request import Request, Sequence
-from minivllm.sampling_params import SamplingParams
+from minivllm.core.request import Sequence
+from minivllm.lessons.checker.cases.manager_operations import sequence_of
 
 
 def sequences(*lengths: int) -> list[Sequence]:
-    return [
-        Request(f"r{number}", [1] * length, SamplingParams(), arrival_number=number).sequences[0]
-        for number, length in enumerate(lengths)
-    ]
+    return [sequence_of(number, [1] * length) for number, length in enumerate(lengths)]
 
 
 def test_all_who_join_leave_once_in_the_order_that_the_queue_shows():

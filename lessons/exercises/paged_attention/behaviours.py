@@ -1,12 +1,9 @@
 """Checks for paged-attention: writes and reads of a small cache, then whole layers."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 
-Case = dict[str, Any]
 HEAD_SIZE = 8
 close = nearly(2e-3)
 
@@ -89,7 +86,7 @@ def _numbers(tensor: Any) -> str:
     return "| " + " ".join(f"{value:.4f}" for value in tensor.flatten().tolist())
 
 
-def _tell_layer(case: Case) -> Iterator[str]:
+def _tell_layer(case: Case) -> Lines:
     backend, metadata, query, key, value = _backend(case)
     inputs = [tensor.clone() for tensor in (query, key, value)]
     unrotated = key.new_ones(1, 1, HEAD_SIZE), key.new_zeros(1, 1, HEAD_SIZE)  # an angle of zero
@@ -104,17 +101,13 @@ def _tell_layer(case: Case) -> Iterator[str]:
     yield f"queries, keys and values are unchanged: {bool(same)}"
 
 
-@behaviour(
-    "every token's key and value go into its slot, and nothing else is written",
-    task=1,
-    hint=(
-        "Which rows are written, and into which slots? In which order are a token's keys and values"
-        " in the cache?"
-    ),
-    cases=lambda draw: step(draw, longest=6, new=3),
-    examples=25,
-)
-def writes(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: step(draw, longest=6, new=3), examples=25)
+def writes(case: Case) -> Lines:
+    """every token's key and value go into its slot, and nothing else is written
+
+    Which rows are written, and into which slots? In which order are a token's keys and values in
+    the cache?
+    """
     backend, metadata, _, key, value = _backend(case)
     backend._write(backend.kv_caches[0], key, value, metadata)
     for block_id, block in enumerate(backend.kv_caches[0]):
@@ -123,12 +116,7 @@ def writes(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "blocks are read in the order of the table, and padding is set to zero",
     task=2,
-    hint=(
-        "The gathered tokens are ordered by sequence, then by block. Where do the keys of a head"
-        " begin, and where do its values begin?"
-    ),
     cases=lambda draw: {
         **step(draw, longest=6, new=3),
         "blocks": draw.list_of(lambda d: d.integer(0, 99), 1, 3),
@@ -137,8 +125,13 @@ def writes(case: Case) -> Iterator[str]:
     },
     examples=25,
 )
-def reads(case: Case) -> Iterator[str]:
-    """Read arbitrary blocks. The last `padding` tokens of each sequence are padding."""
+def reads(case: Case) -> Lines:
+    """blocks are read in the order of the table, and padding is set to zero
+
+    The gathered tokens are ordered by sequence, then by block. Where do the keys of a head begin,
+    and where do its values begin?
+    """
+    # Read arbitrary blocks. The last `padding` tokens of each sequence are padding.
     import torch
 
     backend, _metadata, _, _key, _value = _backend(case)
@@ -168,32 +161,27 @@ def reads(case: Case) -> Iterator[str]:
             yield f"sequence {number}, head {head}, values {_numbers(values[number, head])}"
 
 
-@behaviour(
-    "a decode attends to its own context and nothing else",
-    task=3,
-    hint=(
-        "A row with NaN has read slots that no sequence has written. A wrong row without NaN has"
-        " read another sequence's blocks, or has no mask."
-    ),
-    cases=lambda draw: step(draw, longest=20, new=1),
-    examples=25,
-    agree=close,
-)
-def decodes(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=lambda draw: step(draw, longest=20, new=1), examples=25, agree=close)
+def decodes(case: Case) -> Lines:
+    """a decode attends to its own context and nothing else
+
+    A row with NaN has read slots that no sequence has written. A wrong row without NaN has read
+    another sequence's blocks, or has no mask.
+    """
     yield from _tell_layer(case)
 
 
 @behaviour(
-    "attention to shared context is merged into each row's result",
     task=4,
-    hint=(
-        "Look at the loop over chunks. Here the span is one sequence, and every row is a query. How"
-        " many tokens does the span have, and which arguments does merge take?"
-    ),
     cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,
     agree=close,
 )
-def spans(case: Case) -> Iterator[str]:
-    """A layer with prefill chunks after cached context, sometimes with a long shared prefix."""
+def spans(case: Case) -> Lines:
+    """attention to shared context is merged into each row's result
+
+    Look at the loop over chunks. Here the span is one sequence, and every row is a query. How many
+    tokens does the span have, and which arguments does merge take?
+    """
+    # A layer with prefill chunks after cached context, sometimes with a long shared prefix.
     yield from _tell_layer(case)

@@ -5,14 +5,11 @@ to show one mistake.
 """
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
-Case = dict[str, Any]
 TILE = 16
 close = nearly(2e-4, half=1e-2)
 FLOATS = ("float32", "bfloat16")
@@ -117,7 +114,7 @@ def _inputs(case: Case) -> dict[str, Any]:
     }
 
 
-def _tell(case: Case) -> Iterator[str]:
+def _tell(case: Case) -> Lines:
     from minivllm.kernels.attention.decode_naive import decode_naive
 
     inputs = _inputs(case)
@@ -134,59 +131,52 @@ def _tell(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a context that fits into one tile gives the right output",
-    task=2,
-    hint=(
-        "Which program has which sequence and head? Print the shapes: in the interpreter, print"
-        " works inside a kernel."
-    ),
-    cases=lambda draw: batch(draw, least=1, most=16, group=1),
-    examples=8,
-    agree=close,
+    task=2, cases=lambda draw: batch(draw, least=1, most=16, group=1), examples=8, agree=close
 )
-def one_tile(case: Case) -> Iterator[str]:
+def one_tile(case: Case) -> Lines:
+    """a context that fits into one tile gives the right output
+
+    Which program has which sequence and head? Print the shapes: in the interpreter, print works
+    inside a kernel.
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "over several tiles, the softmax is that of the whole context",
     task=2,
-    hint="A later tile has a larger score. What must happen to acc, and by which factor?",
     cases=lambda draw: {**batch(draw, least=17, most=64, group=1), "num_kv_heads": 1},
     examples=10,
     agree=close,
 )
-def several_tiles(case: Case) -> Iterator[str]:
-    """Contexts of two to four tiles, with scores that rise or fall."""
+def several_tiles(case: Case) -> Lines:
+    """over several tiles, the softmax is that of the whole context
+
+    A later tile has a larger score. What must happen to acc, and by which factor?
+    """
+    # Contexts of two to four tiles, with scores that rise or fall.
     yield from _tell(case)
 
 
 @behaviour(
-    "query heads share key heads, and heads of any size are loaded",
     task=3,
-    hint=(
-        "Which key head does query head 3 use if a group has two? And what is after the last number"
-        " of a head?"
-    ),
     cases=lambda draw: batch(draw, least=1, most=16, group=3, sizes=(12, 16, 24)),
     examples=10,
     agree=close,
 )
-def shared_heads(case: Case) -> Iterator[str]:
+def shared_heads(case: Case) -> Lines:
+    """query heads share key heads, and heads of any size are loaded
+
+    Which key head does query head 3 use if a group has two? And what is after the last number of a
+    head?
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "any strides and dtypes work, and only the result is rounded",
     task=1,
-    hint=(
-        "The strides of a tensor say where its rows begin; its shape does not. And which dtype do"
-        " your sums have?"
-    ),
     cases=lambda draw: {
-        **batch(
-            draw, least=1, most=16, group=1, fewest=2
-        ),  # a single row would not show a wrong stride
+        # A single row would not show a wrong stride.
+        **batch(draw, least=1, most=16, group=1, fewest=2),
         "dtypes": draw.choice([list(pair) for pair in itertools.product(FLOATS, repeat=2)]),
         "query": draw.choice(["plain", "wider rows", "head by head"]),
         "out": draw.choice(["plain", "wider rows", "head by head"]),
@@ -194,23 +184,26 @@ def shared_heads(case: Case) -> Iterator[str]:
     examples=14,
     agree=close,
 )
-def layouts(case: Case) -> Iterator[str]:
-    """Queries inside a larger tensor, an output that is passed in, and half precision."""
+def layouts(case: Case) -> Lines:
+    """any strides and dtypes work, and only the result is rounded
+
+    The strides of a tensor say where its rows begin; its shape does not. And which dtype do your
+    sums have?
+    """
+    # Queries inside a larger tensor, an output that is passed in, and half precision.
     yield from _tell(case)
 
 
 @behaviour(
-    "a program reads only what belongs to it",
-    task=3,
-    hint=(
-        "A key with weight 0 is still read. Which positions of a tile are real, and which numbers"
-        " of a head?"
-    ),
-    cases=lambda draw: batch(draw, least=0, most=20, group=2, sizes=(16, 12)),
-    examples=8,
+    task=3, cases=lambda draw: batch(draw, least=0, most=20, group=2, sizes=(16, 12)), examples=8
 )
-def reads(case: Case) -> Iterator[str]:
-    """The addresses of all loads, for each program."""
+def reads(case: Case) -> Lines:
+    """a program reads only what belongs to it
+
+    A key with weight 0 is still read. Which positions of a tile are real, and which numbers of a
+    head?
+    """
+    # The addresses of all loads, for each program.
     from minivllm.kernels.attention.decode_naive import decode_naive
 
     inputs = _inputs(case)
@@ -224,12 +217,11 @@ def reads(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a padded row gives zeros",
-    task=4,
-    hint="A sequence of length 0 has no scores, and its sum is 0. What is 0 / 0?",
-    cases=lambda draw: batch(draw, least=0, most=2, group=2),
-    examples=8,
-    agree=close,
+    task=4, cases=lambda draw: batch(draw, least=0, most=2, group=2), examples=8, agree=close
 )
-def padded_rows(case: Case) -> Iterator[str]:
+def padded_rows(case: Case) -> Lines:
+    """a padded row gives zeros
+
+    A sequence of length 0 has no scores, and its sum is 0. What is 0 / 0?
+    """
     yield from _tell(case)

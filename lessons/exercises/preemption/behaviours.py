@@ -1,22 +1,17 @@
 """Checks for preemption: victims, making room in a full cache, then the whole engine."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
-from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
+from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-from minivllm.events.bus import EventBus
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
+from minivllm.lessons.checker.cases.manager_operations import (
+    manager_of,
+    request_of,
+    scheduler_of,
+    table_of,
+)
 from minivllm.lessons.checker.cases.traces import draw_trace, run_trace
-from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def full_house(draw: Draw) -> Case:
@@ -39,43 +34,33 @@ def _house(case: Case, spare: int) -> Any:
     """Return a scheduler whose `running` sequences each lack one token; `spare` blocks are free."""
     size = 2
     num_blocks = sum(-(-length // size) for length, _ in case["running"]) + spare
-    bus = EventBus(VirtualClock())
     num_running = len(case["running"])
-    config = EngineConfig(
-        scheduling_policy=case["policy"], max_num_seqs=num_running, max_num_batched_tokens=100
-    )
-    manager = KVCacheManager(BlockPool(num_blocks, bus), size, case["caching"], bus)
-    scheduler = Scheduler(config, manager, 40, bus)
+    options = {"scheduling_policy": case["policy"], "max_num_seqs": num_running}
+    manager = manager_of(num_blocks, size, case["caching"])
+    scheduler = scheduler_of(manager, 40, max_num_batched_tokens=100, **options)
     for number, (length, priority) in enumerate([*case["running"], *case["waiting"]]):
-        first = (
-            10 * number if number % 2 else 0
-        )  # every other prompt begins like the first one, so a part of it is cached
+        # Every other prompt begins like the first one, so a part of it is cached.
+        first = 10 * number if number % 2 else 0
         tokens = list(range(first, first + length))
-        scheduler.add_request(
-            Request(
-                f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number
-            )
-        )
+        scheduler.add_request(request_of(number, tokens, priority=priority))
         if number < num_running:
             # One by one, so that all are admitted before any waits.
             scheduler.schedule(now=0.0)
             for sequence in scheduler.running:
-                if (
-                    sequence.num_computed_tokens == sequence.num_tokens
-                    and not sequence.num_output_tokens
-                ):
+                is_computed = sequence.num_computed_tokens == sequence.num_tokens
+                if is_computed and not sequence.num_output_tokens:
                     sequence.append_token(99)
     return scheduler
 
 
-def _state(scheduler: Any) -> Iterator[str]:
+def _state(scheduler: Any) -> Lines:
     manager = scheduler.kv_cache_manager
     for request in scheduler.requests.values():
         one = request.sequences[0]
         yield (
             f"    {one.seq_id}: {one.status.name}, tokens {one.token_ids},"
             f" {one.num_computed_tokens} computed, {one.num_cached_tokens} cached, blocks"
-            f" {[block.block_id for block in one.block_table]}, slot {one.slot}, preempted"
+            f" {table_of(one)}, slot {one.slot}, preempted"
             f" {one.num_preemptions} times"
         )
     yield (
@@ -87,7 +72,7 @@ def _state(scheduler: Any) -> Iterator[str]:
     )
 
 
-def _victims(case: Case) -> Iterator[str]:
+def _victims(case: Case) -> Lines:
     scheduler = _house(case, spare=0)
     positions: list[int] = []
     scheduler._bus.subscribe(lambda event: positions.append(getattr(event, "position", -1)))
@@ -101,44 +86,33 @@ def _victims(case: Case) -> Iterator[str]:
         yield from _state(scheduler)
 
 
-@behaviour(
-    "a victim loses its blocks, its slot and its counts, and keeps its tokens",
-    task=1,
-    hint=(
-        "After the victim has lost its blocks, which of its tokens have keys and values? What must"
-        " its counts be?"
-    ),
-    cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"},
-)
-def victims(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"})
+def victims(case: Case) -> Lines:
+    """a victim loses its blocks, its slot and its counts, and keeps its tokens
+
+    After the victim has lost its blocks, which of its tokens have keys and values? What must its
+    counts be?
+    """
     yield from _victims(case)
 
 
-@behaviour(
-    "a victim waits at the place that the policy gives it",
-    task=2,
-    hint=(
-        "Other sequences are already waiting. Which one is next under fcfs, and which under"
-        " priority?"
-    ),
-    cases=full_house,
-)
-def queues(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=full_house)
+def queues(case: Case) -> Lines:
+    """a victim waits at the place that the policy gives it
+
+    Other sequences are already waiting. Which one is next under fcfs, and which under priority?
+    """
     yield from _victims(case)
 
 
-@behaviour(
-    "victims are preempted one after another, until there is enough room",
-    task=3,
-    hint=(
-        "After each victim: is there enough room now, is any sequence left, and which item must"
-        " leave the plan?"
-    ),
-    cases=full_house,
-    examples=100,
-)
-def makes_room(case: Case) -> Iterator[str]:
-    """Sequences get tokens in a plan, and then some need more blocks than are free."""
+@behaviour(task=3, cases=full_house, examples=100)
+def makes_room(case: Case) -> Lines:
+    """victims are preempted one after another, until there is enough room
+
+    After each victim: is there enough room now, is any sequence left, and which item must leave the
+    plan?
+    """
+    # Sequences get tokens in a plan, and then some need more blocks than are free.
     scheduler = _house(case, spare=len(case["chosen"]) % 2)
     plan = SchedulerOutput(9, 100)
     for sequence in scheduler.running:
@@ -170,29 +144,24 @@ def _outgrows_memory(draw: Draw) -> Case:
 
 
 @behaviour(
-    "the engine emits the same events with too little memory, under fcfs",
     task=4,
-    hint=(
-        "Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the"
-        " queue, and what it computes again."
-    ),
     cases=lambda draw: draw_trace(
         draw, lambda d: {**_outgrows_memory(d), "n": d.integer(1, 2)}, num_blocks=7, block_size=2
     ),
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
+    """the engine emits the same events with too little memory, under fcfs
+
+    Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the queue,
+    and what it computes again.
+    """
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine emits the same events with too little memory, under priority",
     task=4,
-    hint=(
-        "Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at"
-        " the step that differs."
-    ),
     cases=lambda draw: draw_trace(
         draw,
         lambda d: {**_outgrows_memory(d), "priority": d.integer(0, 3)},
@@ -203,5 +172,10 @@ def serves(case: Case) -> Iterator[str]:
     trace=True,
     examples=40,
 )
-def serves_by_priority(case: Case) -> Iterator[str]:
+def serves_by_priority(case: Case) -> Lines:
+    """the engine emits the same events with too little memory, under priority
+
+    Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at the
+    step that differs.
+    """
     yield from run_trace(case)

@@ -2,24 +2,17 @@
 
 from scheduler import Scheduler
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.request import Request, RequestStatus
+from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.events.bus import EventBus
-from minivllm.sampling_params import SamplingParams
+from minivllm.lessons.checker.cases.manager_operations import manager_of, request_of, scheduler_of
 
 
 def two_that_run():
     """A scheduler with two blocks of four tokens; ada and ben have one each and need another."""
-    bus = EventBus(VirtualClock())
-    manager = KVCacheManager(BlockPool(2, bus), block_size=4, enable_prefix_caching=False, bus=bus)
-    config = EngineConfig(max_num_seqs=4, max_num_batched_tokens=16)
-    scheduler = Scheduler(config, manager, max_model_len=8, bus=bus)
-    for name in ("ada", "ben"):
-        scheduler.add_request(Request(name, [1, 2, 3, 4], SamplingParams()))
+    options = {"max_num_seqs": 4, "max_num_batched_tokens": 16}
+    scheduler = scheduler_of(manager_of(2), 8, Scheduler, **options)
+    for number in range(2):
+        scheduler.add_request(request_of(number, [1, 2, 3, 4]))
     scheduler.schedule(now=0.0)
     for sequence in scheduler.running:
         sequence.append_token(5)

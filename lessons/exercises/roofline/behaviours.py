@@ -3,14 +3,11 @@
 All sizes are whole numbers or binary fractions, so that no result depends on rounding.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.shown import step_limits
 
-Case = dict[str, Any]
 close = nearly(1e-6)
 
 
@@ -65,99 +62,89 @@ def _work_of(case: Case) -> Any:
     return step_limits.StepWork(case["batch"], case["batch"] * case["context"])
 
 
-@behaviour(
-    "a token takes the bytes of its keys and values in all layers",
-    task=1,
-    hint="What does one layer keep of a token? How many heads, and how many numbers in each?",
-    cases=lambda draw: {"model": _model(draw)},
-)
-def token_bytes(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: {"model": _model(draw)})
+def token_bytes(case: Case) -> Lines:
+    """a token takes the bytes of its keys and values in all layers
+
+    What does one layer keep of a token? How many heads, and how many numbers in each?
+    """
     model = _model_of(case)
     yield f"{model}: {step_limits.kv_bytes_per_token(model)} bytes for a token"
 
 
-@behaviour(
-    "what the weights leave is shared by whole sequences",
-    task=2,
-    hint="How many bytes are left after the weights, and how many does one sequence need?",
-    cases=_case,
-)
-def capacity(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=_case)
+def capacity(case: Case) -> Lines:
+    """what the weights leave is shared by whole sequences
+
+    How many bytes are left after the weights, and how many does one sequence need?
+    """
     model, machine = _model_of(case), _machine_of(case)
     number = step_limits.num_sequences_that_fit(model, machine, case["context"])
     yield f"{model}, {machine}, contexts of {case['context']} tokens: {number} fit"
 
 
 @behaviour(
-    "a decode step computes a token and reads a context for each sequence",
     task=3,
-    hint="How many new tokens has each sequence, and how many tokens does its query look back at?",
     cases=lambda draw: {"batch": draw.integer(1, 12), "context": draw.integer(1, 16)},
     examples=25,
 )
-def decodes(case: Case) -> Iterator[str]:
+def decodes(case: Case) -> Lines:
+    """a decode step computes a token and reads a context for each sequence
+
+    How many new tokens has each sequence, and how many tokens does its query look back at?
+    """
     work = step_limits.decode_work(**case)
     yield f"batch {case['batch']}, contexts of {case['context']} tokens: {tuple(work)}"
 
 
-@behaviour(
-    "a step reads the weights once, and keys and values of all its contexts",
-    task=4,
-    hint="What does a step read for one sequence? Which part is read again for the second one?",
-    cases=_case,
-    agree=close,
-)
-def reading(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=_case, agree=close)
+def reading(case: Case) -> Lines:
+    """a step reads the weights once, and keys and values of all its contexts
+
+    What does a step read for one sequence? Which part is read again for the second one?
+    """
     model, work = _model_of(case), _work_of(case)
     yield f"{model}, {work}: bytes | {step_limits.bytes_read(model, work):.9g}"
 
 
-@behaviour(
-    "each weight is multiplied and added for each token",
-    task=5,
-    hint="How often is a weight used in this step, and how many operations is that each time?",
-    cases=_case,
-    agree=close,
-)
-def computing(case: Case) -> Iterator[str]:
+@behaviour(task=5, cases=_case, agree=close)
+def computing(case: Case) -> Lines:
+    """each weight is multiplied and added for each token
+
+    How often is a weight used in this step, and how many operations is that each time?
+    """
     model, work = _model_of(case), _work_of(case)
     yield f"{model}, {work}: operations | {step_limits.operations(model, work):.9g}"
 
 
-@behaviour(
-    "the intensity is operations for each byte",
-    task=6,
-    hint="The name of the axis says it: operations per byte.",
-    cases=_case,
-    agree=close,
-)
-def intensity(case: Case) -> Iterator[str]:
+@behaviour(task=6, cases=_case, agree=close)
+def intensity(case: Case) -> Lines:
+    """the intensity is operations for each byte
+
+    The name of the axis says it: operations per byte.
+    """
     model, work = _model_of(case), _work_of(case)
     intensity = step_limits.arithmetic_intensity(model, work)
     yield f"{model}, {work}: operations per byte | {intensity:.9g}"
 
 
-@behaviour(
-    "a step takes as long as the slower of reading and computing",
-    task=7,
-    hint="Compute both times. When one of them is over, is the step over?",
-    cases=_case,
-    agree=close,
-)
-def times(case: Case) -> Iterator[str]:
+@behaviour(task=7, cases=_case, agree=close)
+def times(case: Case) -> Lines:
+    """a step takes as long as the slower of reading and computing
+
+    Compute both times. When one of them is over, is the step over?
+    """
     model, machine, work = _model_of(case), _machine_of(case), _work_of(case)
     seconds = step_limits.shortest_step(model, machine, work)
     yield f"{model}, {machine}, {work}: seconds | {seconds:.9g}"
 
 
-@behaviour(
-    "the limit of each batch is named",
-    task=8,
-    hint="First: does the batch fit? If it does, on which side of the balance is the step?",
-    cases=_case,
-    examples=150,
-)
-def limits(case: Case) -> Iterator[str]:
+@behaviour(task=8, cases=_case, examples=150)
+def limits(case: Case) -> Lines:
+    """the limit of each batch is named
+
+    First: does the batch fit? If it does, on which side of the balance is the step?
+    """
     model, machine, context = _model_of(case), _machine_of(case), case["context"]
     for batch in range(1, case["batch"] + 1):
         limit = step_limits.limit_of(model, machine, batch, context)

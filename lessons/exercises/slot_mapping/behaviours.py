@@ -1,18 +1,12 @@
 """Checks for slot-mapping: chunks with random block tables, then the whole engine."""
 
-from collections.abc import Iterator
 from operator import index
-from typing import Any
 
 from minivllm.core.block_math import slot_mapping
 from minivllm.core.block_pool import KVCacheBlock
-from minivllm.core.request import Request
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
+from minivllm.lessons.checker.cases.manager_operations import sequence_of, table_of
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def chunk(draw: Draw, num_cached: int) -> Case:
@@ -28,12 +22,12 @@ def chunk(draw: Draw, num_cached: int) -> Case:
     }
 
 
-def _tell(case: Case) -> Iterator[str]:
+def _tell(case: Case) -> Lines:
     size, table = case["block_size"], case["table"]
     room = size * len(table)
     start = case["start"] % room
     num_tokens = 1 + (case["num_tokens"] - 1) % (room - start)
-    sequence = Request("ada", list(range(room)), SamplingParams()).sequences[0]
+    sequence = sequence_of(0, list(range(room)))
     sequence.block_table = [KVCacheBlock(block_id) for block_id in table]
     sequence.num_cached_tokens = case["num_cached"]
     slots = slot_mapping(sequence, start, num_tokens, size)
@@ -42,46 +36,38 @@ def _tell(case: Case) -> Iterator[str]:
         f" {case['num_cached']} tokens cached: "
         f"slots {[index(slot) for slot in slots]}"  # numpy integers are fine
     )
-    yield f"    the table is {[block.block_id for block in sequence.block_table]} afterwards"
+    yield f"    the table is {table_of(sequence)} afterwards"
 
 
-@behaviour(
-    "a token's slot follows from its position and the block table",
-    task=1,
-    hint=(
-        "Which entry of the table is position 5 in, with blocks of 4, and how far into that block"
-        " is it?"
-    ),
-    cases=lambda draw: chunk(draw, num_cached=0),
-)
-def slots(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: chunk(draw, num_cached=0))
+def slots(case: Case) -> Lines:
+    """a token's slot follows from its position and the block table
+
+    Which entry of the table is position 5 in, with blocks of 4, and how far into that block is it?
+    """
+    yield from _tell(case)
+
+
+@behaviour(task=2, cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)))
+def cached(case: Case) -> Lines:
+    """cached tokens are not written again
+
+    num_cached_tokens says how many tokens are cached, counted from the first. Each still has an
+    entry in the list.
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "cached tokens are not written again",
-    task=2,
-    hint=(
-        "num_cached_tokens says how many tokens are cached, counted from the first. Each still has"
-        " an entry in the list."
-    ),
-    cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)),
-)
-def cached(case: Case) -> Iterator[str]:
-    yield from _tell(case)
-
-
-@behaviour(
-    "the engine emits the same events for random requests",
     task=3,
-    hint=(
-        "Open it with `minivllm exercise diff`: which block was read at the point where the text"
-        " changes?"
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_samples, enable_prefix_caching=True, max_num_batched_tokens=8
     ),
     trace=True,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
+    """the engine emits the same events for random requests
+
+    Open it with `minivllm exercise diff`: which block was read at the point where the text changes?
+    """
     yield from run_trace(case)

@@ -1,13 +1,9 @@
 """Checks for split-kv: one part, merges with large scores, and contexts cut at random places."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
-
-Case = dict[str, Any]
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 
 
 def _numbers(tensor: Any) -> str:
@@ -65,12 +61,7 @@ def _mask(case: Case, dtype: Any) -> Any:
 
 
 @behaviour(
-    "the output and the log-sum-exp of a part are right",
     task=1,
-    hint=(
-        "Which key head does query head h use, which tokens are in the future, and of which numbers"
-        " is the log-sum-exp taken?"
-    ),
     cases=lambda draw: {
         **one_part(draw),
         "is_causal": draw.boolean(),
@@ -80,8 +71,13 @@ def _mask(case: Case, dtype: Any) -> Any:
     examples=80,
     agree=close,
 )
-def attends(case: Case) -> Iterator[str]:
-    """All kinds of masks, both dtypes, more and fewer queries than tokens."""
+def attends(case: Case) -> Lines:
+    """the output and the log-sum-exp of a part are right
+
+    Which key head does query head h use, which tokens are in the future, and of which numbers is
+    the log-sum-exp taken?
+    """
+    # All kinds of masks, both dtypes, more and fewer queries than tokens.
     from minivllm.runtime.attention.partial import attend_in_steps
 
     query, key, value = _inputs(case)
@@ -99,12 +95,7 @@ def _row(draw: Draw) -> list[list[int]]:
 
 
 @behaviour(
-    "two parts are merged by their weight, in place",
     task=3,
-    hint=(
-        "How much weight does the other part have, compared with this one? The output and the"
-        " log-sum-exp both become those of the whole."
-    ),
     cases=lambda draw: {
         "rows": draw.choice(["slice", "indices"]),
         "dtype": draw.choice(["float32", "bfloat16"]),
@@ -116,8 +107,13 @@ def _row(draw: Draw) -> list[list[int]]:
     examples=80,
     agree=close,
 )
-def merges(case: Case) -> Iterator[str]:
-    """Merge into two of three rows; scores can be large, one part much heavier than the other."""
+def merges(case: Case) -> Lines:
+    """two parts are merged by their weight, in place
+
+    How much weight does the other part have, compared with this one? The output and the log-sum-exp
+    both become those of the whole.
+    """
+    # Merge into two of three rows; scores can be large, one part much heavier than the other.
     import torch
 
     from minivllm.runtime.attention.partial import merge
@@ -140,9 +136,7 @@ def merges(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "any number of parts, in any order, gives the result of the whole",
     task=4,
-    hint="Merge a third part into two. Does the log-sum-exp of the first two include both?",
     cases=lambda draw: {
         **one_part(draw),
         "num_queries": 1,
@@ -153,8 +147,12 @@ def merges(case: Case) -> Iterator[str]:
     examples=50,
     agree=close,
 )
-def splits(case: Case) -> Iterator[str]:
-    """A context is cut into parts; attend to each and merge the results."""
+def splits(case: Case) -> Lines:
+    """any number of parts, in any order, gives the result of the whole
+
+    Merge a third part into two. Does the log-sum-exp of the first two include both?
+    """
+    # A context is cut into parts; attend to each and merge the results.
     from minivllm.runtime.attention.partial import attend_in_steps, merge
 
     query, key, value = _inputs(case)

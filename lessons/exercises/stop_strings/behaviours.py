@@ -1,18 +1,12 @@
 """Checks for stop-strings: single automata, text cut at random, then engines with stop strings."""
 
-from collections.abc import Iterator
-from typing import Any
-
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.stop_strings import StopStringChecker, _Automaton
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.toy import ToyRunner, ToyTokenizer
 from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def one_pattern(draw: Draw) -> Case:
@@ -36,7 +30,7 @@ def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
     }
 
 
-def _fed(case: Case) -> Iterator[str]:
+def _fed(case: Case) -> Lines:
     stop = list(case["stop"])
     checker = StopStringChecker(stop, case["include"])
     yield f"stop strings {stop}, {'shown' if case['include'] else 'not shown'}"
@@ -50,17 +44,13 @@ def _fed(case: Case) -> Iterator[str]:
             return
 
 
-@behaviour(
-    "an automaton knows how much of its stop string the text ends with",
-    task=2,
-    hint=(
-        "After a character that does not match: what is the longest beginning of the stop string"
-        " that the text ends with now?"
-    ),
-    cases=one_pattern,
-    examples=100,
-)
-def automaton(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=one_pattern, examples=100)
+def automaton(case: Case) -> Lines:
+    """an automaton knows how much of its stop string the text ends with
+
+    After a character that does not match: what is the longest beginning of the stop string that the
+    text ends with now?
+    """
     one = _Automaton(case["pattern"])
     yield f"{case['pattern']!r} has the borders {list(one._borders)}"
     for index, char in enumerate(case["text"]):
@@ -72,56 +62,43 @@ def automaton(case: Case) -> Iterator[str]:
         )
 
 
-@behaviour(
-    "text is shown as soon as possible, and no part of a stop string is ever shown",
-    task=4,
-    hint="Join the pieces in your head. Which end of the text can still become a stop string?",
-    cases=pieces,
-    examples=150,
-)
-def feeds(case: Case) -> Iterator[str]:
-    yield from _fed(case)
+@behaviour(task=4, cases=pieces, examples=150)
+def feeds(case: Case) -> Lines:
+    """text is shown as soon as possible, and no part of a stop string is ever shown
 
-
-@behaviour(
-    "an ignored stop string is shown as text, and its end may begin the next match",
-    task=4,
-    hint=(
-        "With may_stop=False nothing stops here. Which characters may belong to a stop string that"
-        " a later piece completes?"
-    ),
-    cases=lambda draw: pieces(draw, may_stop=False),
-    examples=150,
-)
-def passes_over(case: Case) -> Iterator[str]:
-    """The first two pieces may not stop."""
-    yield from _fed(case)
-
-
-@behaviour(
-    "a stop string may be part of the output",
-    task=4,
-    hint="With the stop string included, what is the last character of the shown text?",
-    cases=lambda draw: pieces(draw, include=True),
-)
-def includes(case: Case) -> Iterator[str]:
-    yield from _fed(case)
-
-
-@behaviour(
-    "the last piece stops the text if it must; otherwise everything is shown",
-    task=5,
-    hint=(
-        "The answer has max_tokens tokens and no stop string came. What has the reader not seen"
-        " yet?"
-    ),
-    cases=pieces,
-)
-def ends(case: Case) -> Iterator[str]:
-    """Pieces and then the end, which may stop or not.
-
-    The whole text as a single last piece must give the same result.
+    Join the pieces in your head. Which end of the text can still become a stop string?
     """
+    yield from _fed(case)
+
+
+@behaviour(task=4, cases=lambda draw: pieces(draw, may_stop=False), examples=150)
+def passes_over(case: Case) -> Lines:
+    """an ignored stop string is shown as text, and its end may begin the next match
+
+    With may_stop=False nothing stops here. Which characters may belong to a stop string that a
+    later piece completes?
+    """
+    # The first two pieces may not stop.
+    yield from _fed(case)
+
+
+@behaviour(task=4, cases=lambda draw: pieces(draw, include=True))
+def includes(case: Case) -> Lines:
+    """a stop string may be part of the output
+
+    With the stop string included, what is the last character of the shown text?
+    """
+    yield from _fed(case)
+
+
+@behaviour(task=5, cases=pieces)
+def ends(case: Case) -> Lines:
+    """the last piece stops the text if it must; otherwise everything is shown
+
+    The answer has max_tokens tokens and no stop string came. What has the reader not seen yet?
+    """
+    # Pieces and then the end, which may stop or not. The whole text as a single last piece must
+    # give the same result.
     pieces = [piece for piece, _ in case["pieces"]]
     for may_stop in (True, False):
         checker = StopStringChecker(list(case["stop"]))
@@ -141,12 +118,7 @@ def ends(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine's answers stop at the right places",
     task=5,
-    hint=(
-        "Compare the visible text after each step with the whole answer. Where does the stop string"
-        " begin in it?"
-    ),
     cases=lambda draw: {
         "prompt": draw.list_of(lambda d: d.integer(1, 20), 1, 6),
         "max_tokens": draw.integer(1, 12),
@@ -155,8 +127,13 @@ def ends(case: Case) -> Iterator[str]:
         "include": draw.boolean(),
     },
 )
-def serves(case: Case) -> Iterator[str]:
-    """An answer without stop strings, then with pieces of itself as stop strings."""
+def serves(case: Case) -> Lines:
+    """the engine's answers stop at the right places
+
+    Compare the visible text after each step with the whole answer. Where does the stop string begin
+    in it?
+    """
+    # An answer without stop strings, then with pieces of itself as stop strings.
     answer = list(_answers(case, []))[-1]
     yield f"the whole answer is {answer!r}"
     stop = []
@@ -167,7 +144,7 @@ def serves(case: Case) -> Iterator[str]:
         yield f"with the stop strings {stop}: {text!r}"
 
 
-def _answers(case: Case, stop: list[str]) -> Iterator[str]:
+def _answers(case: Case, stop: list[str]) -> Lines:
     engine = LLMEngine(
         EngineConfig(model="toy", block_size=4),
         ToyRunner(16, 4, 64),

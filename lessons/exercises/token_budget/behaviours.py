@@ -1,19 +1,13 @@
 """Checks for token-budget: the scheduler's parts, then the whole engine."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
 from minivllm.core.admission import Hold
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, KVCacheManager
+from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS
 from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.events.bus import EventBus
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
+from minivllm.lessons.checker.cases.manager_operations import manager_of, request_of, scheduler_of
 from minivllm.lessons.checker.cases.traces import (
     draw_trace,
     requests_with_priorities,
@@ -22,7 +16,6 @@ from minivllm.lessons.checker.cases.traces import (
 )
 from minivllm.sampling_params import SamplingParams
 
-Case = dict[str, Any]
 SIZE = 2
 """Tokens per block."""
 
@@ -82,21 +75,17 @@ def _scheduler(case: Case) -> Any:
     """
     num_blocks = sum(-(-done // SIZE) for done, _, _ in case["running"]) + case["spare"]
     num_slots = len(case["running"]) + case.get("slots", 0)
-    bus = EventBus(VirtualClock())
-    config = EngineConfig(
+    scheduler = scheduler_of(
+        manager_of(num_blocks, SIZE),
+        100,
         scheduling_policy=case["policy"],
         batching=case.get("batching", "continuous"),
         max_num_seqs=max(num_slots, 1),
         max_num_batched_tokens=case.get("budget", 100),
     )
-    manager = KVCacheManager(BlockPool(num_blocks, bus), SIZE, False, bus)
-    scheduler = Scheduler(config, manager, 100, bus)
     scheduler.slots.limit = num_slots
     for number, (done, lacks, priority) in enumerate(case["running"]):
-        tokens = list(range(done + lacks))
-        request = Request(
-            f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number
-        )
+        request = request_of(number, list(range(done + lacks)), priority=priority)
         scheduler.requests[request.request_id] = request
         scheduler.kv_cache_manager.allocate_slots(request.sequences[0], done, NO_COMPUTED_BLOCKS)
         scheduler._admit(request.sequences[0], 0, done)
@@ -112,7 +101,7 @@ def _names(sequences: Any) -> list[str]:
     return [sequence.seq_id for sequence in sequences]
 
 
-def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
+def _tell(scheduler: Any, plan: Any) -> Lines:
     """Report item by item, so that the first different line is the first wrong decision."""
     for item in plan.scheduled:
         yield (
@@ -128,7 +117,7 @@ def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
     )
 
 
-def _tell_running(case: Case) -> Iterator[str]:
+def _tell_running(case: Case) -> Lines:
     scheduler = _scheduler(case)
     plan = SchedulerOutput(1, case["budget"])
     left, shortage = scheduler._schedule_running(plan)
@@ -140,43 +129,39 @@ def _tell_running(case: Case) -> Iterator[str]:
     yield f"    left {left!r}, last shortage {None if shortage is None else tuple(shortage)}"
 
 
-@behaviour(
-    "running sequences get the tokens that they lack, in order, while budget is left",
-    task=1,
-    hint=(
-        "Go through self.running in order. How many tokens does this sequence lack, and how many"
-        " are left for it?"
-    ),
-    cases=running_ones,
-)
-def gives_out(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=running_ones)
+def gives_out(case: Case) -> Lines:
+    """running sequences get the tokens that they lack, in order, while budget is left
+
+    Go through self.running in order. How many tokens does this sequence lack, and how many are left
+    for it?
+    """
     yield from _tell_running(case)
 
 
 @behaviour(
-    "a preempted sequence leaves the plan, and its share returns to the budget",
     task=2,
-    hint=(
-        "_make_room may remove sequences from self.running and from the plan. Where are you in the"
-        " list afterwards, and how much budget is left?"
-    ),
     cases=lambda draw: {
         **draw.choice([running_ones, greedy_ones])(draw),
         "spare": draw.integer(0, 2),
     },
-    examples=200,  # two victims, one of them the sequence that asked, are rare
+    examples=200,
 )
-def gives_again(case: Case) -> Iterator[str]:
+def gives_again(case: Case) -> Lines:
+    """a preempted sequence leaves the plan, and its share returns to the budget
+
+    _make_room may remove sequences from self.running and from the plan. Where are you in the list
+    afterwards, and how much budget is left?
+    """
     yield from _tell_running(case)
 
 
-@behaviour(
-    "no sequence is admitted without budget or slots, and each hold has its reason",
-    task=3,
-    hint="Each sample of a request needs a slot, and they are admitted together or not at all.",
-    cases=waiting_ones,
-)
-def holds(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=waiting_ones)
+def holds(case: Case) -> Lines:
+    """no sequence is admitted without budget or slots, and each hold has its reason
+
+    Each sample of a request needs a slot, and they are admitted together or not at all.
+    """
     scheduler = _scheduler(case)
     for left in (case["left"], 0, 1):
         hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), left, 0.0)
@@ -192,17 +177,13 @@ def holds(case: Case) -> Iterator[str]:
     yield f"the admission policy has its own reason: {None if hold is None else tuple(hold)}"
 
 
-@behaviour(
-    "waiting sequences are admitted in order, up to the first that does not fit",
-    task=4,
-    hint=(
-        "Each admitted sequence costs tokens of the step. The first that is held or does not fit"
-        " stops all behind it."
-    ),
-    cases=waiting_ones,
-    examples=100,
-)
-def admits(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=waiting_ones, examples=100)
+def admits(case: Case) -> Lines:
+    """waiting sequences are admitted in order, up to the first that does not fit
+
+    Each admitted sequence costs tokens of the step. The first that is held or does not fit stops
+    all behind it.
+    """
     scheduler = _scheduler(case)
     plan = SchedulerOutput(1, 100)
     left = scheduler._schedule_waiting(plan, case["left"], 0.0)
@@ -212,34 +193,34 @@ def admits(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine emits the same events for random requests",
     task=5,
-    hint=(
-        "Open it with `minivllm exercise diff`: the panel Token budget shows the tokens of each"
-        " sequence, the queue shows why the others wait."
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9
     ),
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
+    """the engine emits the same events for random requests
+
+    Open it with `minivllm exercise diff`: the panel Token budget shows the tokens of each sequence,
+    the queue shows why the others wait.
+    """
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine emits the same events with too little memory, under priority",
     task=5,
-    hint=(
-        "The victim may be before the sequence that needs its blocks, and may already have tokens"
-        " in this step's plan."
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_priorities, num_blocks=6, block_size=2, scheduling_policy="priority"
     ),
     trace=True,
     examples=40,
 )
-def serves_by_priority(case: Case) -> Iterator[str]:
+def serves_by_priority(case: Case) -> Lines:
+    """the engine emits the same events with too little memory, under priority
+
+    The victim may be before the sequence that needs its blocks, and may already have tokens in this
+    step's plan.
+    """
     yield from run_trace(case)

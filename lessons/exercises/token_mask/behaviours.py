@@ -1,13 +1,8 @@
 """Checks for token-mask: small patterns over a few letters, texts, vocabularies and masks."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.structured_output import reference
 
-Case = dict[str, Any]
 PARTS = ("a", "b", "ab", "a?", "b*", "(a|b)", "(ab)*", "b+", "(a|bb)+", "[ab]{2}", "(a*b)?", "é")
 AROUND = ("{}", "({})*", "({})?", "({})|b", "a({})")
 LETTERS = "abé"
@@ -28,26 +23,26 @@ def _bytes(tokens: list[str | None]) -> list[bytes | None]:
     return [None if one is None else one.encode() for one in tokens]
 
 
-@behaviour(
-    "a text may end where nothing more is needed",
-    task=4,
-    hint="Does the empty text fit the pattern? Go through its parts: which of them can be empty?",
-    cases=lambda draw: {"pattern": _pattern(draw)},
-    examples=80,
-)
-def ends(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=lambda draw: {"pattern": _pattern(draw)}, examples=80)
+def ends(case: Case) -> Lines:
+    """a text may end where nothing more is needed
+
+    Does the empty text fit the pattern? Go through its parts: which of them can be empty?
+    """
     automaton = reference.RegexAutomaton(case["pattern"])
     yield f"{case['pattern']}: the empty text fits {bool(automaton.may_end(automaton.start))}"
 
 
 @behaviour(
-    "reading a byte leaves what must follow it",
     task=3,
-    hint="Write down what is left after each byte of the text. Where is the first difference?",
     cases=lambda draw: {"pattern": _pattern(draw), "text": draw.text(LETTERS, 1, 5)},
     examples=120,
 )
-def reads(case: Case) -> Iterator[str]:
+def reads(case: Case) -> Lines:
+    """reading a byte leaves what must follow it
+
+    Write down what is left after each byte of the text. Where is the first difference?
+    """
     automaton, text = reference.RegexAutomaton(case["pattern"]), case["text"]
     state = automaton.start
     for count, letter in enumerate(text, start=1):
@@ -69,30 +64,26 @@ def _vocabulary_case(draw: Draw) -> Case:
     }
 
 
-@behaviour(
-    "a token is allowed if all its bytes can be read",
-    task=1,
-    hint="Take the first token that differs, and read its bytes one after the other.",
-    cases=_vocabulary_case,
-    examples=120,
-)
-def allows(case: Case) -> Iterator[str]:
-    """Without end tokens."""
+@behaviour(task=1, cases=_vocabulary_case, examples=120)
+def allows(case: Case) -> Lines:
+    """a token is allowed if all its bytes can be read
+
+    Take the first token that differs, and read its bytes one after the other.
+    """
+    # Without end tokens.
     automaton, tokens = reference.RegexAutomaton(case["pattern"]), case["tokens"]
     state = automaton.advance(automaton.start, case["text"].encode())
     allowed = list(automaton.allowed_tokens(state, _bytes(tokens)))
     yield f"{case['pattern']} after {case['text']!r}, tokens {tokens}: {allowed}"
 
 
-@behaviour(
-    "end tokens are allowed exactly where the text may end",
-    task=1,
-    hint="May this text end? Then each end token is in the list, in the order of the ids.",
-    cases=_vocabulary_case,
-    examples=100,
-)
-def allows_ends(case: Case) -> Iterator[str]:
-    """The end tokens are among the tokens: other tokens have smaller and larger ids."""
+@behaviour(task=1, cases=_vocabulary_case, examples=100)
+def allows_ends(case: Case) -> Lines:
+    """end tokens are allowed exactly where the text may end
+
+    May this text end? Then each end token is in the list, in the order of the ids.
+    """
+    # The end tokens are among the tokens: other tokens have smaller and larger ids.
     automaton, ends = reference.RegexAutomaton(case["pattern"]), {one - 6 for one in case["ends"]}
     tokens = [None if at in ends else token for at, token in enumerate([*case["tokens"], "a", "b"])]
     ends = {one for one in ends if one < len(tokens)}
@@ -107,14 +98,12 @@ def _mask_case(draw: Draw) -> Case:
     return {"size": size, "ids": draw.list_of(lambda d: d.integer(0, 59) % size, 0, 6)}
 
 
-@behaviour(
-    "a mask has a bit for each token",
-    task=2,
-    hint="Which byte is the token's bit in, and which bit of that byte is it?",
-    cases=_mask_case,
-    examples=80,
-)
-def packs(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=_mask_case, examples=80)
+def packs(case: Case) -> Lines:
+    """a mask has a bit for each token
+
+    Which byte is the token's bit in, and which bit of that byte is it?
+    """
     mask = bytes(reference.bitmask(sorted(set(case["ids"])), case["size"]))
     yield f"{case['size']} tokens: {len(mask)} bytes"
     yield f"tokens {sorted(set(case['ids']))} of {case['size']}: {mask.hex()}"

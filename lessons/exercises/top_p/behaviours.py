@@ -4,15 +4,9 @@ The values of top_p are k / 997 or multiples of 1 / 4, so that every correct ord
 the same answer.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 from minivllm.core.request import Request
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def _logit(draw: Draw) -> float:
@@ -37,7 +31,7 @@ def small(draw: Draw, *which: str) -> Case:
     return {"rows": rows}
 
 
-def _lines(case: Case) -> Iterator[str]:
+def _lines(case: Case) -> Lines:
     import torch
 
     from minivllm.runtime.sampling.logits_processors import to_weights
@@ -60,51 +54,35 @@ def _lines(case: Case) -> Iterator[str]:
     yield f"the logits are unchanged: {torch.equal(before, logits)}"
 
 
-@behaviour(
-    "temperature flattens or sharpens, and nothing overflows",
-    task=1,
-    hint=(
-        "After you subtract the best logit, what is the logit of the best token? When do you"
-        " divide?"
-    ),
-    cases=lambda draw: small(draw, "temperature"),
-    examples=25,
-)
-def temperature(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: small(draw, "temperature"), examples=25)
+def temperature(case: Case) -> Lines:
+    """temperature flattens or sharpens, and nothing overflows
+
+    After you subtract the best logit, what is the logit of the best token? When do you divide?
+    """
+    yield from _lines(case)
+
+
+@behaviour(task=2, cases=lambda draw: small(draw, "temperature", "min_p"), examples=25)
+def min_p(case: Case) -> Lines:
+    """min-p compares every token with the best one
+
+    The best token has weight 1 here. What is the smallest weight that another token may have?
+    """
+    yield from _lines(case)
+
+
+@behaviour(task=3, cases=lambda draw: small(draw, "temperature", "top_p"), examples=50)
+def top_p(case: Case) -> Lines:
+    """the smallest set of best tokens that reaches top_p stays
+
+    For each token: how much mass do the tokens before it have? Is that less than top_p of the mass?
+    """
     yield from _lines(case)
 
 
 @behaviour(
-    "min-p compares every token with the best one",
-    task=2,
-    hint=(
-        "The best token has weight 1 here. What is the smallest weight that another token may have?"
-    ),
-    cases=lambda draw: small(draw, "temperature", "min_p"),
-    examples=25,
-)
-def min_p(case: Case) -> Iterator[str]:
-    yield from _lines(case)
-
-
-@behaviour(
-    "the smallest set of best tokens that reaches top_p stays",
     task=3,
-    hint=(
-        "For each token: how much mass do the tokens before it have? Is that less than top_p of the"
-        " mass?"
-    ),
-    cases=lambda draw: small(draw, "temperature", "top_p"),
-    examples=50,
-)
-def top_p(case: Case) -> Iterator[str]:
-    yield from _lines(case)
-
-
-@behaviour(
-    "a set that reaches top_p exactly is large enough",
-    task=3,
-    hint="The tokens before this one have exactly top_p of the mass. Is this token still needed?",
     cases=lambda draw: {
         "rows": [
             {
@@ -115,29 +93,26 @@ def top_p(case: Case) -> Iterator[str]:
     },
     examples=15,
 )
-def reaches_exactly(case: Case) -> Iterator[str]:
-    """Equal weights and halves or quarters, which are exact in any order of addition."""
+def reaches_exactly(case: Case) -> Lines:
+    """a set that reaches top_p exactly is large enough
+
+    The tokens before this one have exactly top_p of the mass. Is this token still needed?
+    """
+    # Equal weights and halves or quarters, which are exact in any order of addition.
+    yield from _lines(case)
+
+
+@behaviour(task=4, cases=lambda draw: small(draw, "top_k", "top_p", "min_p"), examples=60)
+def top_k(case: Case) -> Lines:
+    """top-k comes first, top-p takes its part of the rest, and ties go to the lower ids
+
+    How many tokens stay, which is the last of them, and how many more have the same logit?
+    """
     yield from _lines(case)
 
 
 @behaviour(
-    "top-k comes first, top-p takes its part of the rest, and ties go to the lower ids",
-    task=4,
-    hint="How many tokens stay, which is the last of them, and how many more have the same logit?",
-    cases=lambda draw: small(draw, "top_k", "top_p", "min_p"),
-    examples=60,
-)
-def top_k(case: Case) -> Iterator[str]:
-    yield from _lines(case)
-
-
-@behaviour(
-    "in a long vocabulary, the mass is not only that of the head",
     task=3,
-    hint=(
-        "The head shows the best 256 tokens. Is the sum of its weights the mass of the whole"
-        " vocabulary?"
-    ),
     cases=lambda draw: {
         "step": draw.integer(1, 40),
         "flatness": draw.integer(1, 6),
@@ -146,8 +121,12 @@ def top_k(case: Case) -> Iterator[str]:
     },
     examples=20,
 )
-def long_vocabulary(case: Case) -> Iterator[str]:
-    """700 tokens, with a distribution so flat that the nucleus may be longer than the head."""
+def long_vocabulary(case: Case) -> Lines:
+    """in a long vocabulary, the mass is not only that of the head
+
+    The head shows the best 256 tokens. Is the sum of its weights the mass of the whole vocabulary?
+    """
+    # 700 tokens, with a distribution so flat that the nucleus may be longer than the head.
     import torch
 
     from minivllm.runtime.sampling.logits_processors import to_weights
@@ -162,19 +141,19 @@ def long_vocabulary(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the sampler draws the same tokens",
     task=5,
-    hint=(
-        "The drawn tokens depend only on the weights and the seed. Which drawn token should have no"
-        " weight?"
-    ),
     cases=lambda draw: {
         **small(draw, "temperature", "top_k", "top_p", "min_p"),
         "seed": draw.integer(0, 99),
     },
     examples=25,
 )
-def samples(case: Case) -> Iterator[str]:
+def samples(case: Case) -> Lines:
+    """the sampler draws the same tokens
+
+    The drawn tokens depend only on the weights and the seed. Which drawn token should have no
+    weight?
+    """
     import torch
 
     from minivllm.runtime.sampling.sampler import Sampler

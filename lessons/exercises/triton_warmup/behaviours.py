@@ -4,14 +4,11 @@ All tensors are parts of larger ones, with more than a chunk of room around them
 masks changes the room, which is checked, and not the memory of the process.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
-Case = dict[str, Any]
 ROOM = 16
 """Numbers around each tensor; two chunks."""
 MARK = -77.0
@@ -50,7 +47,7 @@ def _inputs(case: Case) -> tuple[Any, Any, Any, Any]:
     return x, factors, out, whole
 
 
-def _results(case: Case) -> Iterator[str]:
+def _results(case: Case) -> Lines:
     from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
 
     x, factors, out, whole = _inputs(case)
@@ -66,50 +63,48 @@ def _results(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a row that fits into one program is multiplied by its factor",
-    task=1,
-    hint="Which row is this program's, where does the row begin, and where is its factor?",
-    cases=lambda draw: _matrix(draw, most_columns=8, room=False),
-    examples=20,
-    agree=close,
+    task=1, cases=lambda draw: _matrix(draw, most_columns=8, room=False), examples=20, agree=close
 )
-def one_chunk(case: Case) -> Iterator[str]:
+def one_chunk(case: Case) -> Lines:
+    """a row that fits into one program is multiplied by its factor
+
+    Which row is this program's, where does the row begin, and where is its factor?
+    """
     yield from _results(case)
 
 
 @behaviour(
-    "rows of several chunks are computed to their end, and not further",
-    task=2,
-    hint="Which columns has the second program of a row? How many programs does a row need?",
-    cases=lambda draw: _matrix(draw, most_columns=30, room=False),
-    examples=25,
-    agree=close,
+    task=2, cases=lambda draw: _matrix(draw, most_columns=30, room=False), examples=25, agree=close
 )
-def several_chunks(case: Case) -> Iterator[str]:
+def several_chunks(case: Case) -> Lines:
+    """rows of several chunks are computed to their end, and not further
+
+    Which columns has the second program of a row? How many programs does a row need?
+    """
     yield from _results(case)
 
 
 @behaviour(
-    "rows begin where the strides say",
     task=1,
-    hint="The rows of x are farther apart than they are long, and those of out differ again.",
     cases=lambda draw: {**_matrix(draw, most_columns=12, room=True), "rows": draw.integer(2, 4)},
     examples=25,
     agree=close,
 )
-def strides(case: Case) -> Iterator[str]:
+def strides(case: Case) -> Lines:
+    """rows begin where the strides say
+
+    The rows of x are farther apart than they are long, and those of out differ again.
+    """
     yield from _results(case)
 
 
-@behaviour(
-    "each number is read by one program, which reads nothing foreign",
-    task=3,
-    hint="A number that is read and then not stored was read all the same. Which loads have a mask?",
-    cases=lambda draw: _matrix(draw, most_columns=20, room=True),
-    examples=15,
-)
-def reads(case: Case) -> Iterator[str]:
-    """The addresses of all loads, for each program."""
+@behaviour(task=3, cases=lambda draw: _matrix(draw, most_columns=20, room=True), examples=15)
+def reads(case: Case) -> Lines:
+    """each number is read by one program, which reads nothing foreign
+
+    A number that is read and then not stored was read all the same. Which loads have a mask?
+    """
+    # The addresses of all loads, for each program.
     from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
 
     x, factors, out, _ = _inputs(case)

@@ -5,8 +5,7 @@ from typing import Any
 
 from minivllm.core.scheduler_output import ScheduledDrafts, ScheduledSequence, SchedulerOutput
 from minivllm.errors import SamplingError
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
 from minivllm.lessons.checker.cases.traces import (
     draw_request,
@@ -17,7 +16,6 @@ from minivllm.lessons.checker.cases.traces import (
 from minivllm.outputs import SampledToken
 from minivllm.speculation import verify
 
-Case = dict[str, Any]
 ERROR = 9
 """Stands for a row in which the sampler failed."""
 
@@ -44,34 +42,28 @@ def _shown(rows: list[Any]) -> list[int | str]:
     return [getattr(token, "token_id", "error") for _, token in rows]
 
 
-def _tell_final(case: Case) -> Iterator[str]:
+def _tell_final(case: Case) -> Lines:
     rows = [(sequence_of(0), _token(one)) for one in case["drawn"]]
     final = verify._final(list(rows), list(case["drafts"]))
     yield f"drafts {case['drafts']}, drawn {_shown(rows)}: final {_shown(final)}"
 
 
-@behaviour(
-    "tokens are final up to the first one that is not the draft",
-    task=1,
-    hint=(
-        "Write the drafts below the drawn tokens, each below the token that it guessed. Which rows"
-        " continued the real text?"
-    ),
-    cases=rows_of,
-    examples=100,
-)
-def accepts(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=rows_of, examples=100)
+def accepts(case: Case) -> Lines:
+    """tokens are final up to the first one that is not the draft
+
+    Write the drafts below the drawn tokens, each below the token that it guessed. Which rows
+    continued the real text?
+    """
     yield from _tell_final(case)
 
 
-@behaviour(
-    "an error ends the final tokens, and is none itself",
-    task=1,
-    hint="What has a row with a SamplingError instead of a token? And the rows before it?",
-    cases=lambda draw: rows_of(draw, may_fail=True),
-    examples=100,
-)
-def ends_at_errors(case: Case) -> Iterator[str]:
+@behaviour(task=1, cases=lambda draw: rows_of(draw, may_fail=True), examples=100)
+def ends_at_errors(case: Case) -> Lines:
+    """an error ends the final tokens, and is none itself
+
+    What has a row with a SamplingError instead of a token? And the rows before it?
+    """
     yield from _tell_final(case)
 
 
@@ -85,13 +77,12 @@ def _item(draw: Draw) -> Case:
     return case
 
 
-@behaviour(
-    "each sequence of a plan gets its own rows",
-    task=2,
-    hint="The rows have the order of the plan. Count how many belong to each of its items.",
-    cases=lambda draw: {"items": draw.list_of(_item, 1, 4)},
-)
-def shares_out(case: Case) -> Iterator[str]:
+@behaviour(task=2, cases=lambda draw: {"items": draw.list_of(_item, 1, 4)})
+def shares_out(case: Case) -> Lines:
+    """each sequence of a plan gets its own rows
+
+    The rows have the order of the plan. Count how many belong to each of its items.
+    """
     plan, tokens = SchedulerOutput(1, 64), []
     for number, one in enumerate(case["items"]):
         drafts, drawn = one["drafts"], one["drawn"]
@@ -149,16 +140,13 @@ def _verifications(case: Case) -> Iterator[tuple[Any, Any, list[Any], str]]:
             sequence.append_token(1)
 
 
-@behaviour(
-    "rejected drafts are not computed any more, and accepted ones stay computed",
-    task=3,
-    hint=(
-        "The plan counted the last known token and all drafts as computed. How many of these"
-        " positions have the right keys and values?"
-    ),
-    cases=lambda draw: rounds_of(draw, num_blocks=99),  # blocks have a check of their own
-)
-def uncounts(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=lambda draw: rounds_of(draw, num_blocks=99))
+def uncounts(case: Case) -> Lines:
+    """rejected drafts are not computed any more, and accepted ones stay computed
+
+    The plan counted the last known token and all drafts as computed. How many of these positions
+    have the right keys and values?
+    """
     for item, _, _, what in _verifications(case):
         yield (
             f"{what}: {item.sequence.num_computed_tokens} tokens computed, num_accepted"
@@ -166,13 +154,12 @@ def uncounts(case: Case) -> Iterator[str]:
         )
 
 
-@behaviour(
-    "a block with nothing but rejected drafts is released",
-    task=3,
-    hint="Divide the number of computed tokens by the block size. Is the table as long as that?",
-    cases=lambda draw: rounds_of(draw, num_blocks=draw.integer(4, 12)),
-)
-def releases(case: Case) -> Iterator[str]:
+@behaviour(task=3, cases=lambda draw: rounds_of(draw, num_blocks=draw.integer(4, 12)))
+def releases(case: Case) -> Lines:
+    """a block with nothing but rejected drafts is released
+
+    Divide the number of computed tokens by the block size. Is the table as long as that?
+    """
     for item, manager, sequences, what in _verifications(case):
         # The count has a check of its own.
         item.sequence.num_computed_tokens = item.start + 1
@@ -195,29 +182,21 @@ def drafted_trace(draw: Draw, element: Any) -> Case:
     )
 
 
-@behaviour(
-    "the engine emits the same events for random requests with drafts",
-    task=4,
-    hint=(
-        "Open it with `minivllm exercise diff`: which draft.verified comes before the first"
-        " difference, and what was rolled back after it?"
-    ),
-    cases=lambda draw: drafted_trace(draw, draw_request),
-    trace=True,
-)
-def serves(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=lambda draw: drafted_trace(draw, draw_request), trace=True)
+def serves(case: Case) -> Lines:
+    """the engine emits the same events for random requests with drafts
+
+    Open it with `minivllm exercise diff`: which draft.verified comes before the first difference,
+    and what was rolled back after it?
+    """
     yield from run_trace(case)
 
 
-@behaviour(
-    "the engine emits the same events for samples with drafts",
-    task=4,
-    hint=(
-        "The samples of a prompt share blocks, and each has drafts of its own. Whose rows and"
-        " whose blocks did you take?"
-    ),
-    cases=lambda draw: drafted_trace(draw, requests_with_samples),
-    trace=True,
-)
-def serves_samples(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=lambda draw: drafted_trace(draw, requests_with_samples), trace=True)
+def serves_samples(case: Case) -> Lines:
+    """the engine emits the same events for samples with drafts
+
+    The samples of a prompt share blocks, and each has drafts of its own. Whose rows and whose
+    blocks did you take?
+    """
     yield from run_trace(case)

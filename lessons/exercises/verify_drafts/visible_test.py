@@ -2,34 +2,21 @@
 
 from verify import roll_back, verify
 
-from minivllm.clock import VirtualClock
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.request import Request, Sequence
+from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
-from minivllm.events.bus import EventBus
+from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, table_of
 from minivllm.outputs import SampledToken
-from minivllm.sampling_params import SamplingParams
 
 MAT, AND, SLEPT, PURRED, STOP = range(5)
 
 
-def sequence_of(num_tokens: int) -> Sequence:
-    return Request("ada", list(range(num_tokens)), SamplingParams()).sequences[0]
-
-
 def drafted(sequence: Sequence, drafts: list[int]) -> ScheduledDrafts:
-    return ScheduledDrafts(
-        sequence,
-        sequence.num_tokens - 1,
-        1 + len(drafts),
-        sampling=[sequence],
-        draft_token_ids=drafts,
-    )
+    start, num_tokens = sequence.num_tokens - 1, 1 + len(drafts)
+    return ScheduledDrafts(sequence, start, num_tokens, sampling=[sequence], draft_token_ids=drafts)
 
 
 def final(drafts: list[int], drawn: list[int]) -> list[int]:
-    item = drafted(sequence_of(6), drafts)
+    item = drafted(sequence_of(0, [*range(6)]), drafts)
     plan = SchedulerOutput(1, 16, [item], num_draft_tokens=len(drafts))
     tokens = [SampledToken(token_id) for token_id in drawn]
     others, verified = verify(plan, list(zip(plan.sampling_sequences(), tokens, strict=True)))
@@ -46,13 +33,11 @@ def test_if_every_draft_is_right_there_is_one_token_more_than_drafts():
 
 
 def test_rejected_drafts_are_not_computed_and_their_block_is_free_again():
-    bus = EventBus(VirtualClock())
-    manager = KVCacheManager(BlockPool(6, bus), 4, enable_prefix_caching=False, bus=bus)
-    ada = sequence_of(6)
+    manager, ada = manager_of(6), sequence_of(0, [*range(6)])
     item = drafted(ada, [MAT, AND, SLEPT, STOP])
     manager.allocate_slots(ada, 10)
     ada.num_computed_tokens = 10
     assert len(ada.block_table) == 3
     roll_back(item, 2, manager)
     assert item.num_accepted == 2 and ada.num_computed_tokens == 8
-    assert [block.block_id for block in ada.block_table] == [0, 1]
+    assert table_of(ada) == [0, 1]

@@ -5,8 +5,7 @@ from typing import Any
 
 from minivllm.events import kv_usage
 from minivllm.events.state import RequestState, SequenceState
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.checker.cases.traces import (
     build_engine,
     draw_trace,
@@ -14,7 +13,6 @@ from minivllm.lessons.checker.cases.traces import (
     run_trace,
 )
 
-Case = dict[str, Any]
 SHORT = {"alike": 0, "own": 1, "max_tokens": 1, "arrives": 0, "letter": 1}
 """The first request of every trace. It fills no block."""
 
@@ -48,18 +46,18 @@ def _measured(case: Case) -> Iterator[Any]:
 
 
 @behaviour(
-    "waste is the unused part of the allocated slots",
     task=1,
-    hint=(
-        "Which slots are allocated, and which of these hold nothing? What if nothing is allocated?"
-    ),
     cases=lambda draw: {
         "slots": [draw.integer(0, 9) for _ in range(3)],
         "external": draw.integer(0, 9),
     },
     agree=nearly(1e-5),
 )
-def shares(case: Case) -> Iterator[str]:
+def shares(case: Case) -> Lines:
+    """waste is the unused part of the allocated slots
+
+    Which slots are allocated, and which of these hold nothing? What if nothing is allocated?
+    """
     used, reserved, internal = case["slots"]
     one = kv_usage.KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
     yield (
@@ -81,18 +79,14 @@ def table(draw: Draw) -> Case:
     }
 
 
-@behaviour(
-    "the slots of each table entry are split into used, wanted later, and never written",
-    task=2,
-    hint=(
-        "How many tokens does the sequence hold now, and how many at its end? How many of these are"
-        " in each block?"
-    ),
-    cases=table,
-    examples=100,
-)
-def slots(case: Case) -> Iterator[str]:
-    """One sequence, which may hold more cached tokens than computed ones."""
+@behaviour(task=2, cases=table, examples=100)
+def slots(case: Case) -> Lines:
+    """the slots of each table entry are split into used, wanted later, and never written
+
+    How many tokens does the sequence hold now, and how many at its end? How many of these are in
+    each block?
+    """
+    # One sequence, which may hold more cached tokens than computed ones.
     size, prompt = case["block_size"], case["prompt"]
     longest = prompt + 1 + case["most"]
     final = min(prompt + case["max_tokens"], longest) - 1
@@ -128,9 +122,7 @@ def _meter(
 
 
 @behaviour(
-    "a shared block counts once, with the largest values of its owners",
     task=3,
-    hint="Count each block in use once. What must the sum of the three results be?",
     cases=lambda draw: {
         "block_size": draw.integer(2, 5),
         "entries": draw.list_of(
@@ -138,7 +130,11 @@ def _meter(
         ),
     },
 )
-def tallies(case: Case) -> Iterator[str]:
+def tallies(case: Case) -> Lines:
+    """a shared block counts once, with the largest values of its owners
+
+    Count each block in use once. What must the sum of the three results be?
+    """
     size = case["block_size"]
     entries = []
     for block_id, used, more in case["entries"]:
@@ -151,14 +147,16 @@ def tallies(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "used, reserved and internal slots add up to the blocks in use",
     task=3,
-    hint="Look at the first step that differs. Which block is counted twice, or not at all?",
     cases=lambda draw: draw_trace(draw, requests_with_samples),
     examples=40,
     agree=nearly(1e-5),
 )
-def measures_sharing(case: Case) -> Iterator[str]:
+def measures_sharing(case: Case) -> Lines:
+    """used, reserved and internal slots add up to the blocks in use
+
+    Look at the first step that differs. Which block is counted twice, or not at all?
+    """
     for one in _measured(case):
         yield (
             f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries:"
@@ -168,19 +166,18 @@ def measures_sharing(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "free blocks that no reservation can use are external waste",
     task=4,
-    hint=(
-        "Go through the free runs one by one. How many reservations fit into each, and what is"
-        " left?"
-    ),
     cases=lambda draw: {
         "block_size": draw.integer(2, 4),
         "max_model_len": draw.integer(3, 12),
         "owners": [one for _ in range(2) for one in draw.list_of(lambda d: d.integer(0, 2), 6, 12)],
     },
 )
-def external(case: Case) -> Iterator[str]:
+def external(case: Case) -> Lines:
+    """free blocks that no reservation can use are external waste
+
+    Go through the free runs one by one. How many reservations fit into each, and what is left?
+    """
     owners = case["owners"]
     for allocator in ("contiguous", "paged"):
         meter = _meter(case["block_size"], len(owners), case["max_model_len"], allocator)
@@ -192,17 +189,13 @@ def external(case: Case) -> Iterator[str]:
         )
 
 
-@behaviour(
-    "an engine with reservations is measured correctly at every step",
-    task=4,
-    hint=(
-        "Look at the first step that differs. Used, reserved, internal, external and free slots"
-        " must add up to all slots."
-    ),
-    cases=reservations,
-    examples=40,
-)
-def measures_reservations(case: Case) -> Iterator[str]:
+@behaviour(task=4, cases=reservations, examples=40)
+def measures_reservations(case: Case) -> Lines:
+    """an engine with reservations is measured correctly at every step
+
+    Look at the first step that differs. Used, reserved, internal, external and free slots must add
+    up to all slots.
+    """
     for one in _measured(case):
         yield (
             f"step {one.step}: {one.num_running} run; used {one.used}, reserved {one.reserved},"

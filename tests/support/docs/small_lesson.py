@@ -21,18 +21,17 @@ def run(L: Teacher) -> Script:
     engine.add("ada", list(range(20, 26)), max_tokens=8)
     yield L.say("ada has **6** tokens.", focus="blockmap")
     yield L.predict(
-        "How many blocks?",
+        f"""How many blocks? [block]
+        - 1: {WHY}""",
         before=engine.step,
         answer=lambda: len(engine.table("ada")),
-        unit="block",
-        why={1: WHY},
     )
     L.check("ada holds two blocks", len(engine.table("ada")) == 2)
     yield L.say("Two, then.", focus="slots")
     yield L.predict(
-        "Is she done soon?",
+        """Is she done soon?
+        - no: She wants eight tokens only.
+        - yes""",
         before=engine.run,
         answer=lambda: "yes" if not engine.busy else "no",
-        choices=("no", "yes"),
-        why={"no": "She wants eight tokens only."},
     )
