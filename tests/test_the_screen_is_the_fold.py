@@ -173,14 +173,17 @@ _SLOT = re.compile(
 
 
 def check_the_slots(app: DashboardApp, truth: Fold, events: list) -> None:
-    """Two rows for each slot: its sequence with progress and blocks, and the end of its text."""
+    """Two rows for each slot up to the last one in use, and some of the free ones behind it: the
+    sequence with progress and blocks, and the end of its text.
+    """
     rows = drawn(app, "slots")
     by_slot = {truth.sequences[seq_id].slot: seq_id for seq_id in truth.running}
     kinds = {item.seq_id: item.kind for item in truth.scheduled}
     sampled = {e.seq_id for e in events if e.step == truth.step and isinstance(e, ev.TokenSampled)}
-    assert len(rows) == 2 * truth.max_num_seqs
+    num_drawn = len(rows) // 2
+    assert max(by_slot, default=0) < num_drawn <= truth.max_num_seqs and len(rows) % 2 == 0
     letters = set()
-    for slot in range(truth.max_num_seqs):
+    for slot in range(num_drawn):
         row, text = rows[2 * slot].rstrip(), rows[2 * slot + 1].strip()
         seq_id = by_slot.get(slot)
         if seq_id is None:

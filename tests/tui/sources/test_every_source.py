@@ -69,9 +69,9 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
             await until(pilot, lambda: "PAUSED at step" in drawn(app, "header")[0])
             await ask(pilot, "a", "Who was Ada?")
             await until(pilot, lambda: "user-1" in "".join(drawn(app, "waiting")))
-            for phase in ("execute", "sample", "schedule"):
+            for says in ("before execute", "before sample", "PAUSED at step 1 "):
                 await pilot.press("N")
-                await until(pilot, lambda phase=phase: f"before {phase}" in drawn(app, "header")[0])
+                await until(pilot, lambda says=says: says in drawn(app, "header")[0])
                 await drawn_as_it_is(pilot)
                 assert "user-1" in drawn(app, "slots")[0]
             assert app.model.fold.step == 1 and "PREFILL" in drawn(app, "slots")[0]
