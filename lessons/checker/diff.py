@@ -1,6 +1,6 @@
 """Writes the smallest failing trace as two recordings for the dashboard's Compare screen.
 
-Recording A is the engine's and B the student's. Both open after the first step that differs. If the
+Recording A is the engine's and B the student's; their names say so. Both open after the first step that differs. If the
 student's code raises an error, recording B ends there; the sentence above shows the error.
 """
 
@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
+from minivllm.events.recording.lines import decode_line
 from minivllm.lessons.checker.cases.traces import write_recording
-from minivllm.lessons.checker.report import engines_at, event_of, yours_at
+from minivllm.lessons.checker.report import event_of
 from minivllm.lessons.checker.result import Counterexample, Result
 from minivllm.text import clean
+from minivllm.tui.state.decisions import sentence_of
 
 
 class Difference(NamedTuple):
@@ -45,13 +47,23 @@ def write_difference(result: Result, folder: Path) -> Difference:
 
 
 def _sentence(found: Counterexample, step: int) -> str:
-    """Where A and B differ, and why B ends early."""
-    engine, failure = engines_at(found), found.failure
+    """Where the engine and the student's code differ, and why the latter ends early."""
+    engine, failure = _told(found.expected, found.index), found.failure
     if failure is not None and found.index >= len(found.actual):
-        return f"In step {step} yours stops: {failure.text}. A, the engine, continues: {engine}."
-    sides = f"A (the engine) {engine}; B (yours) {yours_at(found)}."
-    sentence = f"First difference, in step {step}: {sides}"
+        return f"Step {step}: yours stops: {failure.text}. The engine: {engine}."
+    yours = event_of(found.actual[found.index]) if found.index < len(found.actual) else None
+    if yours is not None and yours["ev"] == "invariant.violated":
+        return f"Step {step}: yours breaks a promise: {yours['name']}."
+    sides = f"the engine: {engine}; yours: {_told(found.actual, found.index)}."
     if failure is None:
-        return sentence
+        return f"Step {step}: {sides}"
     last = [event["step"] for event in map(event_of, found.actual) if event] or [step]
-    return f"{sentence} In step {last[-1]} yours stops: {failure.text}."
+    return f"Step {step}: {sides} In step {last[-1]} yours stops: {failure.text}."
+
+
+def _told(lines: list[str], index: int) -> str:
+    """The event of a line, in the dashboard's words."""
+    if index >= len(lines):
+        return "nothing more happens"
+    _, event = decode_line(lines[index].encode())
+    return lines[index] if event is None else sentence_of(event)

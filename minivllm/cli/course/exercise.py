@@ -14,7 +14,7 @@ from minivllm.cli import INTERRUPTED, add_command, add_option, main
 from minivllm.cli.course.capstone import demo_of_all, demo_with
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.terminal import terminal_attached
+from minivllm.cli.terminal import has_utf8, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker.bugs.judge import HuntAnswer, read_answer
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
@@ -83,13 +83,34 @@ def _chosen(args: argparse.Namespace) -> Exercise:
 # ---- choosing and beginning ----
 
 
+def _by_part() -> dict[str, list[Exercise]]:
+    """The parts of the list; each is in the order of the lessons."""
+    parts: dict[str, list[Exercise]] = {"Core": [], "Find the bug": [], "More": []}
+    for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson):
+        more = "Find the bug" if exercise.is_hunt else "More"
+        parts["Core" if exercise.level == "core" else more].append(exercise)
+    return parts
+
+
+def _following(passed: set[str]) -> Exercise | None:
+    order = (exercise for part in _by_part().values() for exercise in part)
+    return next((one for one in order if not one.obstacle and one.name not in passed), None)
+
+
 def _list(args: argparse.Namespace) -> int:
     passed, workspace = _passed(), Workspace(args.workspace)
-    for exercise in exercises():
-        begun = "begun" if workspace.is_started(exercise) else ""
-        mark = "passed" if exercise.name in passed else begun
-        place = f"lesson {exercise.lesson:>2}  {exercise.level:<8} {exercise.minutes:>3} min"
-        print(f"{exercise.name:<24} {place}  {mark:<7} {exercise.title}")
+    following = _following(passed)
+    for part, its_exercises in _by_part().items():
+        print(f"\n{part}")
+        for exercise in its_exercises:
+            begun = "begun" if workspace.is_started(exercise) else ""
+            state = "passed" if exercise.name in passed else begun
+            place = f"lesson {exercise.lesson:>2}  {exercise.minutes:>3} min  {state:<7}"
+            sign = "▶" if has_utf8() else ">"
+            mark = sign if exercise is following else " "
+            print(f"{mark} {exercise.name:<23} {place} {exercise.title}")
+    if following is not None:
+        print(f"\nNext: minivllm exercise start {following.name}")
     return 0
 
 
@@ -98,14 +119,13 @@ def _start(args: argparse.Namespace) -> int:
 
 
 def _next(args: argparse.Namespace) -> int:
-    passed, workspace = _passed(), Workspace(args.workspace)
-    for exercise in exercises():
-        if not exercise.obstacle and exercise.name not in passed:
-            if not workspace.is_started(exercise):
-                return _begin(args, exercise)
-            print(f"Your current exercise is {exercise.name}: {workspace.file(exercise)}")
-            return 0
-    print("You have passed every exercise: `minivllm exercise demo --all-passed` runs them all.")
+    exercise, workspace = _following(_passed()), Workspace(args.workspace)
+    if exercise is None:
+        print("You have passed every exercise: `minivllm exercise demo --all-passed` runs them.")
+    elif workspace.is_started(exercise):
+        print(f"Your current exercise is {exercise.name}: {workspace.file(exercise)}")
+    else:
+        return _begin(args, exercise)
     return 0
 
 
@@ -172,6 +192,8 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
         Progress().note_check(exercise.name, result.passed, digest_of(exercise, result.file))
     except LessonError as error:  # the progress is not saved, but the check has a result
         print(f"minivllm: {error}", file=sys.stderr)
+    if result.passed and (following := _following(_passed() | {exercise.name})) is not None:
+        print(f"Next: minivllm exercise start {following.name}")
     return result.exit_status
 
 

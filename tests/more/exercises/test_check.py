@@ -51,7 +51,7 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
         for path in (found.engine, found.yours)
     )
     first = next(i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
-    assert first > 1 and a[first]["step"] == found.step and f"step {found.step}" in found.sentence
+    assert first > 1 and a[first]["step"] == found.step and f"Step {found.step}: " in found.sentence
     recording = Recording(found.engine)
     assert recording.last_step >= found.step
     recording.close()

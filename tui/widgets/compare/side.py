@@ -1,5 +1,7 @@
 """Panel for one of two compared recordings: its state at the current moment, and its policy."""
 
+from pathlib import Path
+
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean, short_name
@@ -47,7 +49,11 @@ class Side(Panel):
         race = self.context.race
         if self.context.behind is not None and race is not None:
             return f"{self._label}: {clean(race.names[self._is_second])}"
-        return f"{self._label}: {'the second one' if self._is_second else 'this recording'}"
+        own, _ = self._transports()
+        is_file = own is not None and own.source.status.state in ("recording", "indexing")
+        name = Path(own.recording.name).stem if is_file else ""
+        usual = "the second one" if self._is_second else "this run"
+        return f"{self._label}: {clean(name) or usual}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
