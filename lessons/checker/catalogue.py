@@ -143,3 +143,18 @@ def find_exercise(name: str) -> Exercise:
             return exercise
     known = ", ".join(exercise.name for exercise in exercises())
     raise ExerciseError(f"There is no exercise {name!r}: choose one of {known}.")
+
+
+def by_part() -> dict[str, list[Exercise]]:
+    """The parts of the list; each is in the order of the lessons."""
+    parts: dict[str, list[Exercise]] = {"Core": [], "Find the bug": [], "More": []}
+    for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson):
+        more = "Find the bug" if exercise.is_hunt else "More"
+        parts["Core" if exercise.level == "core" else more].append(exercise)
+    return parts
+
+
+def next_exercise(passed: set[str]) -> Exercise | None:
+    """The first in the list that can run here and is not passed."""
+    order = (exercise for part in by_part().values() for exercise in part)
+    return next((one for one in order if not one.obstacle and one.name not in passed), None)

@@ -17,7 +17,13 @@ from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import has_utf8, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker.bugs.judge import HuntAnswer, read_answer
-from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.catalogue import (
+    Exercise,
+    by_part,
+    exercises,
+    find_exercise,
+    next_exercise,
+)
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
@@ -83,24 +89,10 @@ def _chosen(args: argparse.Namespace) -> Exercise:
 # ---- choosing and beginning ----
 
 
-def _by_part() -> dict[str, list[Exercise]]:
-    """The parts of the list; each is in the order of the lessons."""
-    parts: dict[str, list[Exercise]] = {"Core": [], "Find the bug": [], "More": []}
-    for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson):
-        more = "Find the bug" if exercise.is_hunt else "More"
-        parts["Core" if exercise.level == "core" else more].append(exercise)
-    return parts
-
-
-def _following(passed: set[str]) -> Exercise | None:
-    order = (exercise for part in _by_part().values() for exercise in part)
-    return next((one for one in order if not one.obstacle and one.name not in passed), None)
-
-
 def _list(args: argparse.Namespace) -> int:
     passed, workspace = _passed(), Workspace(args.workspace)
-    following = _following(passed)
-    for part, its_exercises in _by_part().items():
+    following = next_exercise(passed)
+    for part, its_exercises in by_part().items():
         print(f"\n{part}")
         for exercise in its_exercises:
             begun = "begun" if workspace.is_started(exercise) else ""
@@ -119,7 +111,7 @@ def _start(args: argparse.Namespace) -> int:
 
 
 def _next(args: argparse.Namespace) -> int:
-    exercise, workspace = _following(_passed()), Workspace(args.workspace)
+    exercise, workspace = next_exercise(_passed()), Workspace(args.workspace)
     if exercise is None:
         print("You have passed every exercise: `minivllm exercise demo --all-passed` runs them.")
     elif workspace.is_started(exercise):
@@ -192,7 +184,7 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
         Progress().note_check(exercise.name, result.passed, digest_of(exercise, result.file))
     except LessonError as error:  # the progress is not saved, but the check has a result
         print(f"minivllm: {error}", file=sys.stderr)
-    if result.passed and (following := _following(_passed() | {exercise.name})) is not None:
+    if result.passed and (following := next_exercise(_passed() | {exercise.name})) is not None:
         print(f"Next: minivllm exercise start {following.name}")
     return result.exit_status
 
