@@ -36,6 +36,7 @@ from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.sources.source import EventSource
 from minivllm.tui.start import Start
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.narration import SECONDS_TO_WATCH, Narration
 from minivllm.tui.time.transport import State, Transport
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
@@ -106,6 +107,8 @@ class DashboardApp(App[str]):
         self.context = Context(Transport(source, state), control, second, recorder, lesson)
         self.context.ascii, self.context.watch, self.context.suggests = ascii, watch, suggests
         self.context.start = start
+        if watch:
+            self.context.narration = Narration(SECONDS_TO_WATCH)
         self.context.still = self.no_color or self.animation_level == "none"
 
         self.time_keys = TimeKeys(self)

@@ -20,7 +20,7 @@ TAKES = decision(9, 3, "block.allocated")
 
 
 def test_a_sentence_stays_two_seconds_and_the_most_notable_one_follows():
-    narration = Narration()
+    narration = Narration(begins_after=3.0)
     assert narration.look([], 0.0, paused=False) is None
     assert narration.look([ARRIVES], 2.9, paused=False) is None, "what to watch can be read"
     assert narration.look([ARRIVES], 3.1, paused=False) is ARRIVES

@@ -54,6 +54,7 @@ async def draw_frames(theme: str) -> list[str]:
         for step in STEPS:
             transport.to_step(step)
             transport.play()
+            transport.now = step / STEPS_PER_SECOND
             app.draw()
             await pilot.pause()
             frames.append(standalone(app.export_screenshot(title="minivllm")))

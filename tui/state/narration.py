@@ -3,15 +3,16 @@
 from minivllm.tui.state.decisions import Decision
 
 SECONDS_TO_READ = 2.0
-_SECONDS_TO_BEGIN = 3.0
+SECONDS_TO_WATCH = 3.0
 
 
 class Narration:
     """Chooses the decision to show, so that each one can be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, begins_after: float = 0.0) -> None:
+        """begins_after: seconds to read what the run demonstrates"""
+        self._begins_after = begins_after
         self.shown: Decision | None = None
-        """None at the beginning, when there is time to read what the run demonstrates."""
         self._until: float | None = None
         """Before this time, the sentence stays while the picture moves on."""
 
@@ -20,7 +21,7 @@ class Narration:
         of the last step that has one.
         """
         if self._until is None:
-            self._until = now + _SECONDS_TO_BEGIN
+            self._until = now + self._begins_after
         told = [decision for decision in decisions if decision.rank >= 0]
         if self.shown is not None and (not told or told[-1].seq < self.shown.seq):
             self.shown = None  # the picture has moved back

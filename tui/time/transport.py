@@ -34,7 +34,8 @@ class Transport:
         self.view = self.recording.view_at_event(0)
         self._due = 0.0
         """Number of steps to play now, with a fraction."""
-        self._last_tick: float | None = None
+        self.now: float | None = None
+        """The time of the last tick."""
         self.quiet_seconds = 0.0
         """Seconds since the last event from the source, or since the first tick."""
         if state == "live":
@@ -49,8 +50,8 @@ class Transport:
         Returns whether there may be something new to draw.
         """
         num_new = self.source.poll(seconds)
-        elapsed = 0.0 if self._last_tick is None else now - self._last_tick
-        self._last_tick = now
+        elapsed = 0.0 if self.now is None else now - self.now
+        self.now = now
         self.quiet_seconds = 0.0 if num_new else self.quiet_seconds + elapsed
         if self.state == "live":
             self._follow()

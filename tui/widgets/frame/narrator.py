@@ -1,7 +1,5 @@
 """The narrated line: one sentence about the newest notable decision, its cause first."""
 
-import time
-
 from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence, step
@@ -18,9 +16,9 @@ class Narrator(Panel, can_focus=False):
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        narration, paused = self.context.narration, self.context.transport.state == "paused"
-        before = narration.shown
-        told = narration.look(model.log.decisions, time.monotonic(), paused=paused)
+        narration, transport = self.context.narration, self.context.transport
+        before, paused = narration.shown, transport.state == "paused"
+        told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
         if told is None:
             watch = clean(self.context.watch)
             return [Row(width).put(" Watch: ", "accent*").put(watch).line()] if watch else []
