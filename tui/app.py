@@ -107,8 +107,7 @@ class DashboardApp(App[str]):
         self.context = Context(Transport(source, state), control, second, recorder, lesson)
         self.context.ascii, self.context.watch, self.context.suggests = ascii, watch, suggests
         self.context.start = start
-        if watch:
-            self.context.narration = Narration(SECONDS_TO_WATCH)
+        self.context.narration = Narration(SECONDS_TO_WATCH if watch else 0.0)
         self.context.still = self.no_color or self.animation_level == "none"
 
         self.time_keys = TimeKeys(self)
