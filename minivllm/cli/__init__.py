@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from minivllm import __version__
-from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
+from minivllm.errors import ConfigError, ExerciseError, InvalidSamplingParamsError, MinivllmError
 
 GROUPS = {
     "Watch": {
@@ -78,8 +78,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         title="commands", description=listed,
     )  # fmt: skip
     for name, (room, summary) in COMMANDS.items():
-        about = f"{summary[0].upper()}{summary[1:]}."
-        subparser = subparsers.add_parser(name, description=about, allow_abbrev=False)
+        subparser = add_command(subparsers, name, summary)
         if name == command:
             module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
             module.add_arguments(subparser)
@@ -129,7 +128,7 @@ def status_of(run: Callable[[], int]) -> int:
         sys.stdout.flush()
         return status
     except MinivllmError as error:
-        wrong = isinstance(error, ConfigError | InvalidSamplingParamsError)
+        wrong = isinstance(error, ConfigError | InvalidSamplingParamsError | ExerciseError)
         return _fail(error, USAGE_ERROR if wrong else 1)
     except BrokenPipeError:
         # Discard buffered output. Otherwise Python prints an error at exit.

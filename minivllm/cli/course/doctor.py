@@ -16,7 +16,7 @@ from platform import python_version
 from typing import Literal, NamedTuple
 
 from minivllm.cli.terminal import has_utf8
-from minivllm.errors import ExerciseError, ModelError, TritonMissingError
+from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import format_bytes
 from minivllm.text import plural
@@ -61,6 +61,8 @@ def _finding_of(check: Callable[[], Finding]) -> Finding:
         return check()
     except ModuleNotFoundError as error:
         return Finding("bad", f"needs the package {error.name}: install it first")
+    except (MinivllmError, OSError) as error:
+        return Finding("bad", str(error).rstrip("."))
     except Exception as error:  # run the other checks
         return Finding("bad", f"the check failed ({type(error).__name__}: {error}): report this")
 
@@ -122,9 +124,8 @@ def check_compiler() -> Finding:
     x = torch.linspace(-2, 2, 64).reshape(2, 32)
     if not torch.allclose(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), atol=1e-5):
         return Finding("bad", "the C kernels compute wrong numbers: remove the built library")
-    fast = (
-        f"bfloat16 runs on {ops.bf16_way}" if ops.linear_is_fast else "no AVX2: oneDNN multiplies"
-    )
+    bf16 = f"bfloat16 runs on {ops.bf16_way}"
+    fast = bf16 if ops.linear_is_fast else "no AVX2: oneDNN multiplies"
     return Finding("ok", f"the C kernels compute the right numbers; {fast}")
 
 
@@ -135,11 +136,8 @@ def check_sandbox() -> Finding:
     from minivllm.lessons.checker.child.session import Session
 
     exercise = find_exercise("lru")
-    try:
-        with Session(exercise, exercise.source_file) as session:
-            failure = session.start()
-    except (ExerciseError, OSError) as error:
-        return Finding("bad", f"exercises cannot run: {str(error).rstrip('.')}")
+    with Session(exercise, exercise.source_file) as session:
+        failure = session.start()
     if failure is not None:
         return Finding("bad", f"exercises cannot run: {failure.text}")
     return Finding("ok", "exercises run, with limits on time and memory")
@@ -147,8 +145,8 @@ def check_sandbox() -> Finding:
 
 def check_terminal() -> Finding:
     """Compare the size and the characters with what the dashboard needs."""
-    without = "none here, so no dashboard: lesson --plain and demo --headless work"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        without = "none here, so no dashboard: lesson --plain and demo --headless work"
         return Finding("note", without)
     size = shutil.get_terminal_size()
     found = f"{size.columns} columns and {size.lines} rows"
@@ -156,8 +154,7 @@ def check_terminal() -> Finding:
         found += f", but the dashboard is made for {COLUMNS} and {ROWS}"
         return Finding("note", f"{found}: enlarge the window or shrink the font")
     if not has_utf8():
-        found += ", without UTF-8: the dashboard uses ASCII; set LANG=C.UTF-8"
-        return Finding("note", found)
+        return Finding("note", f"{found}, no UTF-8: the dashboard uses ASCII; set LANG=C.UTF-8")
     return Finding("ok", found)
 
 
@@ -165,11 +162,8 @@ def check_house_model() -> Finding:
     from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
     from minivllm.runtime.store.provenance import HOUSE_FOLDER, provenance_of
 
-    try:
-        check_checkpoint(HOUSE_FOLDER)
-        return Finding("ok", str(provenance_of(HOUSE_FOLDER)))
-    except ModelError as error:
-        return Finding("bad", str(error).rstrip("."))
+    check_checkpoint(HOUSE_FOLDER)
+    return Finding("ok", str(provenance_of(HOUSE_FOLDER)))
 
 
 def check_chat_model() -> Finding:

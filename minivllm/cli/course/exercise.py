@@ -5,39 +5,33 @@ in course order that is started but not passed.
 """
 
 import argparse
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from minivllm.cli import INTERRUPTED, add_command, add_option, main
-from minivllm.cli.course.capstone import demo_of_all, demo_with
+from minivllm.cli import INTERRUPTED, USAGE_ERROR, add_command, add_option, main
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.terminal import has_utf8, terminal_attached
+from minivllm.cli.terminal import has_utf8, note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
+from minivllm.lessons.checker import catalogue
 from minivllm.lessons.checker.bugs.judge import HuntAnswer, read_answer
-from minivllm.lessons.checker.catalogue import (
-    Exercise,
-    by_part,
-    exercises,
-    find_exercise,
-    next_exercise,
-)
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
-from minivllm.lessons.checker.pieces import digest_of
+from minivllm.lessons.checker.pieces import collect, digest_of, write_modules
 from minivllm.lessons.checker.report import report as lines_of
 from minivllm.lessons.checker.result import Result
 from minivllm.lessons.checker.watch import watch
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
+from minivllm.text import clean, plural
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.state.model import MODELS
-
-COULD_NOT_RUN = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,20 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        return args.run_action(args)
-    except ExerciseError as error:
-        print(f"minivllm: {error}", file=sys.stderr)
-        return COULD_NOT_RUN
+    return args.run_action(args)
 
 
 def _passed() -> set[str]:
     return {name for name, one in Progress().read().exercises.items() if one.passed}
 
 
-def _chosen(args: argparse.Namespace) -> Exercise:
+def _chosen(args: argparse.Namespace) -> catalogue.Exercise:
     if args.name:
-        return find_exercise(args.name)
+        return catalogue.find_exercise(args.name)
     passed, started = _passed(), Workspace(args.workspace).started()
     if not started:
         ways = "`minivllm exercise list` lists them, `start NAME` starts one"
@@ -91,8 +81,8 @@ def _chosen(args: argparse.Namespace) -> Exercise:
 
 def _list(args: argparse.Namespace) -> int:
     passed, workspace = _passed(), Workspace(args.workspace)
-    following = next_exercise(passed)
-    for part, its_exercises in by_part().items():
+    following = catalogue.next_exercise(passed)
+    for part, its_exercises in catalogue.by_part().items():
         print(f"\n{part}")
         for exercise in its_exercises:
             begun = "begun" if workspace.is_started(exercise) else ""
@@ -107,11 +97,12 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _start(args: argparse.Namespace) -> int:
-    return _begin(args, find_exercise(args.name) if args.name else exercises()[0])
+    first = catalogue.exercises()[0]
+    return _begin(args, catalogue.find_exercise(args.name) if args.name else first)
 
 
 def _next(args: argparse.Namespace) -> int:
-    exercise, workspace = next_exercise(_passed()), Workspace(args.workspace)
+    exercise, workspace = catalogue.next_exercise(_passed()), Workspace(args.workspace)
     if exercise is None:
         print("You have passed every exercise: `minivllm exercise demo --all-passed` runs them.")
     elif workspace.is_started(exercise):
@@ -121,7 +112,7 @@ def _next(args: argparse.Namespace) -> int:
     return 0
 
 
-def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
+def _begin(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
     exercise.require_what_it_needs()
     workspace = Workspace(args.workspace)
     file = workspace.start(exercise)
@@ -151,7 +142,7 @@ def _check(args: argparse.Namespace) -> int:
     if not args.watch:
         return _check_once(args, exercise)
     own = [] if args.workspace is None else [f"--workspace={args.workspace}"]
-    last = COULD_NOT_RUN
+    last = USAGE_ERROR
 
     def run_check() -> None:
         nonlocal last
@@ -173,7 +164,7 @@ def _check(args: argparse.Namespace) -> int:
     return last
 
 
-def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
+def _check_once(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
     workspace = Workspace(args.workspace)
     result = check(exercise, workspace.submission(exercise), seed=args.seed)
     for line in lines_of(result, workspace.first_todo(exercise)):
@@ -183,9 +174,9 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
     try:
         Progress().note_check(exercise.name, result.passed, digest_of(exercise, result.file))
     except LessonError as error:  # the progress is not saved, but the check has a result
-        print(f"minivllm: {error}", file=sys.stderr)
-    if result.passed and (following := next_exercise(_passed() | {exercise.name})) is not None:
-        print(f"Next: minivllm exercise start {following.name}")
+        note(f"minivllm: {error}")
+    if result.passed and (later := catalogue.next_exercise(_passed() | {exercise.name})):
+        print(f"Next: minivllm exercise start {later.name}")
     return result.exit_status
 
 
@@ -243,7 +234,7 @@ def _demo(args: argparse.Namespace) -> int:
     if args.all_passed:
         if args.name:
             raise ExerciseError("--all-passed runs all exercises: leave out the name of one.")
-        return demo_of_all(args, dashboard)
+        return _demo_of_all(args, dashboard)
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     if exercise.is_hunt:
@@ -251,11 +242,32 @@ def _demo(args: argparse.Namespace) -> int:
     if not exercise.runs_in_engine:
         alone = f"`minivllm exercise check {exercise.name}` runs it by itself"
         raise ExerciseError(f"No engine runs {exercise.student_file}: {alone}.")
-    return demo_with(Workspace(args.workspace).submission(exercise), exercise.name, dashboard)
+    return _demo_with(Workspace(args.workspace).submission(exercise), exercise.name, dashboard)
+
+
+def _demo_of_all(args: argparse.Namespace, dashboard: list[str]) -> int:
+    """Run the demo with all passed pieces together in one engine."""
+    pieces, left_out = collect(Workspace(args.workspace), Progress().read().exercises)
+    for name, why in left_out.items():
+        note(clean(f"Without {name}: {why}."))
+    if not pieces:
+        start = "`minivllm exercise next` starts one, and `check` notes that it passes"
+        raise ExerciseError(f"You have passed no exercise yet that an engine can run: {start}.")
+    names = [exercise.name for exercise, _ in pieces]
+    note(f"Putting {plural(len(pieces), 'piece')} together: {', '.join(names)} ...")
+    with tempfile.TemporaryDirectory(prefix="minivllm-pieces-") as folder:
+        write_modules(pieces, Path(folder))
+        return _demo_with(Path(folder), ",".join(names), dashboard)
+
+
+def _demo_with(path: Path, names: str, dashboard: list[str]) -> int:
+    """Run the demo in a fresh process: an engine that is imported once cannot be replaced."""
+    command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", str(path), names]
+    return subprocess.run([*command, *dashboard]).returncode
 
 
 def _dev_check(args: argparse.Namespace) -> int:
-    chosen = [find_exercise(name) for name in args.name] if args.name else exercises()
+    chosen = [catalogue.find_exercise(name) for name in args.name] or catalogue.exercises()
     faults = [sentence for exercise in chosen for sentence in dev_check(exercise)]
     print(*faults, f"{len(chosen)} exercises, {len(faults)} faults.", sep="\n")
     return 1 if faults else 0

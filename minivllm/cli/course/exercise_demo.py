@@ -1,9 +1,8 @@
 """Runs `minivllm demo` in a process where a student's code replaces the engine's.
 
 `minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo PATH NAME
-[options of demo]`. PATH is the student's file, or a folder of pieces. The
-code is replaced before the engine is imported. Each exercise has a scenario that runs the student's
-code: without preemptions or drafts, some of it would never run.
+[options of demo]`. PATH is the student's file, or a folder of pieces. The code is replaced before
+the engine is imported. Each exercise has a scenario that runs the student's code.
 """
 
 import sys
@@ -36,8 +35,7 @@ def run(path: Path, names: list[str], options: list[str]) -> int:
         files = {find_exercise(names[0]).module: path}
     try:
         plug_in(files)
-        demo = _demo_of_pieces if path.is_dir() else _demo
-        return status_of(lambda: demo(names, options))
+        return status_of(lambda: _demo(names, options, of_pieces=path.is_dir()))
     except Exception as error:  # raised by the student's code, or by the engine because of it
         places = [(file, where) for file in files.values() if (where := where_in(file, error))]
         file, where = (*places, (path, ""))[0]
@@ -49,23 +47,18 @@ def run(path: Path, names: list[str], options: list[str]) -> int:
         return 1
 
 
-def _demo_of_pieces(names: list[str], options: list[str]) -> int:
+def _demo(names: list[str], options: list[str], *, of_pieces: bool) -> int:
+    # Import after the student's modules are there: these import the engine.
     from minivllm.cli.serving import demo
     from minivllm.lessons.scenarios.capstone import capstone
     from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
 
-    args = build_parser("demo").parse_args(["demo", *options])
-    drafts = {"speculative_config": dict(PROMPT_LOOKUP)} if "verify-drafts" in names else {}
-    return demo.play(args, capstone(f"this engine runs on your {', '.join(names)}.", **drafts))
-
-
-def _demo(names: list[str], options: list[str]) -> int:
+    needed = () if of_pieces else OPTIONS.get(names[0], ())
+    args = build_parser("demo").parse_args(["demo", *needed, *options])
+    if of_pieces:
+        drafts = {"speculative_config": dict(PROMPT_LOOKUP)} if "verify-drafts" in names else {}
+        return demo.play(args, capstone(f"this engine runs on your {', '.join(names)}.", **drafts))
     exercise = find_exercise(names[0])
-    args = build_parser("demo").parse_args(["demo", *OPTIONS.get(exercise.name, ()), *options])
-    # Import after the student's module is there: these import the engine.
-    from minivllm.cli.serving import demo
-    from minivllm.lessons.scenarios.capstone import capstone
-
     if exercise.is_open:
         from minivllm.core import scheduler
 

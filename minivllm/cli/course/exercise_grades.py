@@ -38,7 +38,7 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
 
 def grade_all(args: argparse.Namespace) -> int:
     """Grade all submissions; return 0 if all pass, else 1."""
-    chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
+    chosen = [find_exercise(name) for name in args.name] or list(exercises())
     for one in chosen:
         if one.obstacle:
             note(f"minivllm: {one.obstacle} The exercise is not graded.")
