@@ -24,15 +24,8 @@ from minivllm.cli.terminal import note
 from minivllm.config import EngineConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
+from minivllm.lab.common import report
 from minivllm.lab.common.environment import describe_environment, set_num_threads
-from minivllm.lab.common.report import (
-    Report,
-    add_json_argument,
-    add_model_arguments,
-    positive_int,
-    print_report,
-    progress_bar,
-)
 from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, fitted, make_trace
 from minivllm.lab.plot import check_plot
@@ -68,18 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
     add("--b B", "the other side", default="continuous+paged")
-    parser.add_argument(
-        "--scenario", choices=TRACE_NAMES, default="burst", help="(default: %(default)s)"
-    )
+    add("--scenario", "the requests", choices=TRACE_NAMES, default="burst")
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
     add("--speculative-config JSON", how, action=ReadSpeculativeConfig)
     size = "KV cache of each side (default: the scenario's)"
-    add("--kv-budget BYTES", size, type=positive_int)
+    add("--kv-budget BYTES", size, type=report.positive_int)
     add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
     add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a new temporary folder)")
     add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
-    add_model_arguments(parser, model="house")
-    add_json_argument(parser)
+    report.add_model_arguments(parser, model="house")
+    report.add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,10 +99,10 @@ def run(args: argparse.Namespace) -> int:
     for config, log, side, name in zip(configs, logs, "ab", (args.a, args.b), strict=True):
         note(f"{side}: {name}, {len(trace.arrivals)} requests")
         # A thread of its own draws, so that drawing takes none of the time that is measured.
-        with progress_bar(auto_refresh=True) as progress:
+        with report.progress_bar(auto_refresh=True) as progress:
             show = partial(_show, progress, progress.add_task("", total=len(trace.arrivals)))
             runs.append(run_trace(config, model, trace, log, show))
-    _report(args, trace, runs)
+    _print(args, trace, runs)
     return 0
 
 
@@ -140,7 +131,7 @@ def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:
     return config.num_gpu_blocks_override * spec.bytes_per_block
 
 
-def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
+def _print(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     a, b = (
         {"configuration": name, **run.measured.figures, "recording": str(run.recording)}
         for name, run in zip((args.a, args.b), runs, strict=True)
@@ -176,10 +167,8 @@ def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
         f"Side by side: {replay} (key 6)",
         *([f"Picture: {args.plot}"] if args.plot else []),
     ]
-    title = (
-        f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens,"
-        f" {args.model} {args.dtype}, {blocks} of {a['block_size']} tokens,"
-        f" {args.num_threads} threads"
-    )
+    requests = f"{result['requests']} requests, {result['output_tokens']:,} output tokens"
+    memory = f"{blocks} of {a['block_size']} tokens, {args.num_threads} threads"
+    title = f"{trace.name}: {requests}, {args.model} {args.dtype}, {memory}"
     columns = ("", f"a: {args.a}", f"b: {args.b}")
-    print_report(Report(title, columns, rows, notes, result), args.json)
+    report.print_report(report.Report(title, columns, rows, notes, result), args.json)

@@ -9,12 +9,11 @@ fitted to measured steps. Every report states the error of the formula on steps 
 import argparse
 import math
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from minivllm.cli.options import ReadSpeculativeConfig, add_option, describe, field_docs
+from minivllm.cli import options
 from minivllm.cli.recording import recording
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
@@ -39,10 +38,7 @@ _CROWD_HELP = {
     "length_sigma": "length of the tail: standard deviation of the logarithm of a length",
     "random_prefix_len": "tokens before each prompt, shared by all requests of a prefix group",
     "prefix_groups": "number of different shared prefixes",
-    "urgent_share": (
-        "fraction of requests with priority 0; the others have priority 1 (with --scheduling-policy"
-        " priority)"
-    ),
+    "urgent_share": "share of requests with priority 0, others 1 (for --scheduling-policy priority)",
 }
 
 
@@ -50,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_crowd(parser.add_argument_group("requests"))
     _add_servers(parser.add_argument_group("servers"))
     out = parser.add_argument_group("results")
-    add = partial(add_option, out)
+    add = partial(options.add_option, out)
     steps = "output of `minivllm bench step --json` (default: steps measured on one CPU)"
     add("--step-times FILE", steps, type=Path)
     targets = "latency targets, as in `ttft:500 tpot:50`; also e2el"
@@ -61,27 +57,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_crowd(group: argparse._ArgumentGroup) -> None:
-    add, defaults = partial(add_option, group), CrowdOptions()
-    count = f"number of requests (default: {defaults.num_prompts}, or all in a file)"
+    # An option that is not given sets no attribute (`given_fields`).
+    add, usual = partial(options.add_option, group, default=argparse.SUPPRESS), CrowdOptions()
+    count = f"number of requests (default: {usual.num_prompts}, or all in a file)"
     add("--requests --num-prompts N", count, dest="num_prompts", type=positive_int)
     when = "when requests arrive: poisson, bursty, or a file of JSON lines or CSV"
     add("--arrival ARRIVAL", when, default="poisson")
     rate = "requests per second, or inf (default: 80 %% of what the servers can handle)"
-    add("--rate --request-rate X", rate + _MANY, type=listed(float))
+    add("--rate --request-rate X", rate + _MANY, type=listed(float), default=None)
     gaps = "of the gaps between requests: 1 is poisson, a lower value makes bursts"
     add("--burstiness X", f"{gaps} (bursty: {BURSTY})")
-    shape, usual = "distribution of lengths around their means", defaults.length_distribution
-    add("--length-distribution", shape, choices=get_args(Lengths), default=usual)
+    shape = f"distribution of lengths around their means (default: {usual.length_distribution})"
+    add("--length-distribution", shape, choices=get_args(Lengths))
     for name, help_ in _CROWD_HELP.items():
-        default = getattr(defaults, name)
+        default = getattr(usual, name)
         metavar = "N" if isinstance(default, int) else "X"
-        add(f"--{name.replace('_', '-')} {metavar}", help_, default=default)
+        add(f"--{name.replace('_', '-')} {metavar}", f"{help_} (default: {default})")
     add("--seed SEED", "seed for all random values", type=int, default=0)
 
 
 def _add_servers(group: argparse._ArgumentGroup) -> None:
-    docs = {name: describe(doc, "") for name, doc in field_docs(EngineConfig).items()}
-    add = partial(add_option, group)
+    of_engine = options.field_docs(EngineConfig)
+    docs = {name: options.describe(doc, "") for name, doc in of_engine.items()}
+    add = partial(options.add_option, group)
 
     def several(name: str, read: type, default: object, help_: str = "") -> None:
         about = f"{help_ or docs[name]} (default: {default}){_MANY}"
@@ -101,7 +99,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     add("--block-size N", docs["block_size"], type=positive_int, default=16)
     add("--max-model-len N", docs["max_model_len"], type=positive_int, default=8192)
     drafts = f"{docs['speculative_config']}; needs --acceptance-rate"
-    add("--speculative-config JSON", drafts, action=ReadSpeculativeConfig)
+    add("--speculative-config JSON", drafts, action=options.ReadSpeculativeConfig)
     right = "probability that a draft is right if those before it are"
     add("--acceptance-rate X", right + _MANY, type=listed(float))
     for name, default in (("enable_prefix_caching", None), ("enable_chunked_prefill", True)):
@@ -126,10 +124,8 @@ def run(args: argparse.Namespace) -> int:
     common = {name: getattr(args, name) for name in names}
     all_setups = setups(args, common, _rates(args, crowd, common, fit))
     if args.record is not None and len(all_setups) > 1:
-        raise ConfigError(
-            "--record needs a single configuration, but these options make"
-            f" {len(all_setups)}: give one value for each."
-        )
+        many = f"these options make {len(all_setups)}: give one value for each"
+        raise ConfigError(f"--record needs a single configuration, but {many}.")
     with ExitStack() as recordings:
 
         def record(replica: Replica) -> None:
@@ -154,22 +150,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _crowd(args: argparse.Namespace) -> list[Arrival]:
     """Return the requests: from a file, or drawn at a mean rate of one request per second."""
+    given = options.given_fields(args, CrowdOptions)
     if args.arrival not in ("poisson", "bursty"):
-        defaults = asdict(CrowdOptions()) | {"rate": None, "burstiness": None}
-        for name in ("rate", "burstiness", "length_distribution", *_CROWD_HELP):
-            if getattr(args, name) != defaults[name]:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"The requests come from the file: leave out --{flag}.")
-        return read_arrivals(Path(args.arrival))[: args.num_prompts]
-    if args.arrival == "poisson" and args.burstiness not in (None, 1.0):
+        drawn = [name for name in given if name not in ("num_prompts", "seed")]
+        if drawn or args.rate is not None:
+            flag = [*drawn, "rate"][0].replace("_", "-")
+            raise ConfigError(f"The requests come from the file: leave out --{flag}.")
+        return read_arrivals(Path(args.arrival))[: given.get("num_prompts")]
+    if args.arrival == "poisson" and given.get("burstiness", 1.0) != 1.0:
         raise ConfigError("A Poisson process has no --burstiness: use --arrival bursty.")
-    usual = BURSTY if args.arrival == "bursty" else 1.0
-    given = {name: getattr(args, name) for name in (*_CROWD_HELP, "length_distribution", "seed")}
-    burstiness = usual if args.burstiness is None else args.burstiness
-    count = args.num_prompts or CrowdOptions().num_prompts
-    return draw_crowd(
-        CrowdOptions(num_prompts=count, burstiness=burstiness, **given), args.max_model_len
-    )
+    usual = {"burstiness": BURSTY} if args.arrival == "bursty" else {}
+    return draw_crowd(CrowdOptions(**usual | given), args.max_model_len)
 
 
 def _rates(

@@ -7,7 +7,6 @@ plain GGUF file. So the output names the model's Hub id, or its directory on thi
 """
 
 import argparse
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,65 +14,44 @@ from minivllm.cli import options as cli_options
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
-from minivllm.runtime.store.model_store import (
-    ALIASES,
-    SMOLLM2_HUB_ID,
-    resolve_for_transformers,
-    resolve_model,
-)
+from minivllm.runtime.store import model_store
 from minivllm.text import plural
 
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 """Bytes per weight. `auto` is the checkpoint's type, or bfloat16 if that type is float32."""
 
 
-@dataclass
-class Options:
-    gpus: int = 1
-    """GPUs in all machines together."""
-    machines: int = 1
-    """Machines with equally many GPUs."""
-    gpu_memory: float = 80.0
-    """Memory of one GPU in GiB."""
-    tensor_parallel_size: int | None = None
-    """Use this instead of the smallest size that fits."""
-    pipeline_parallel_size: int | None = None
-    """The same for pipeline parallelism."""
-    host: str | None = None
-    """Address to serve on."""
-    port: int | None = None
-    """Port to serve on."""
-    served_model_name: str | None = None
-    """Model name that clients use."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     cli_options.add_model_tag(parser)
-    cli_options.add_fields(parser.add_argument_group("hardware and server"), Options)
+    add = partial(cli_options.add_option, parser.add_argument_group("hardware and server"))
+    add("--gpus N", "GPUs in all machines together", default=1)
+    add("--machines N", "machines with equally many GPUs", default=1)
+    add("--gpu-memory X", "memory of one GPU in GiB", default=80.0)
+    add("--tensor-parallel-size N", "use this instead of the smallest size that fits")
+    add("--pipeline-parallel-size N", "the same for pipeline parallelism")
+    add("--host TEXT", "address to serve on")
+    add("--port N", "port to serve on")
+    add("--served-model-name TEXT", "model name that clients use")
     cli_options.add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     cli_options.take_model_tag(args)
     config = cli_options.engine_config(args)
-    options = Options(**cli_options.given_fields(args, Options))
     usable = config.gpu_memory_utilization
-    hardware = Hardware(options.gpus, options.machines, options.gpu_memory, usable)
+    hardware = Hardware(args.gpus, args.machines, args.gpu_memory, usable)
 
-    unpacked = config.model.endswith(".gguf")
-    resolve = resolve_for_transformers if unpacked else partial(resolve_model, weights=False)
-    directory = resolve(config.model)
+    if config.model.endswith(".gguf"):  # to be unpacked
+        directory = model_store.resolve_for_transformers(config.model)
+    else:
+        directory = model_store.resolve_model(config.model, weights=False)
     model = read_model_config(directory)
     max_model_len = config.max_model_len or model.max_position_embeddings
     sizes = choose_sizes(
-        model,
-        hardware,
-        item_size=ITEM_SIZES[config.dtype],
-        max_model_len=max_model_len,
-        tensor=options.tensor_parallel_size,
-        pipeline=options.pipeline_parallel_size,
-    )
-    server = {name: getattr(options, name) for name in ("host", "port", "served_model_name")}
+        model, hardware, item_size=ITEM_SIZES[config.dtype], max_model_len=max_model_len,
+        tensor=args.tensor_parallel_size, pipeline=args.pipeline_parallel_size,
+    )  # fmt: skip
+    server = {name: getattr(args, name) for name in ("host", "port", "served_model_name")}
     name, remark = vllm_model(config.model, directory)
     target = Deployment(name, config, sizes, hardware, server)
     copies = "copy" if sizes.data == 1 else "copies"
@@ -111,10 +89,11 @@ def _show(target: Deployment, comments: list[str]) -> None:
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """Return vLLM's name for our model `name`, and a remark about its files if needed."""
     if name == "smollm2":
-        return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."
+        hub_id = model_store.SMOLLM2_HUB_ID
+        return hub_id, f"{name} is {hub_id} on the Hugging Face Hub."
     if name == "house":
         return str(directory), f"{name} is part of minivllm: copy its directory to where vLLM runs."
-    if name in ALIASES:
+    if name in model_store.ALIASES:
         made = "created on this machine: copy its directory"
     elif name.endswith(".gguf"):
         made = "unpacked into this directory: copy it"

@@ -39,11 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--api-key KEY", keys, nargs="+", default=[])
     host = "additional Host name to accept from clients; may be given several times"
     add("--allowed-host NAME", host, dest="allowed_hosts", action="append", default=[])
-    wait = "how long running requests may continue after shutdown begins (default: 30.0)"
-    add(
-        "--shutdown-timeout SECONDS", wait,
-        dest="drain_timeout", type=float, default=argparse.SUPPRESS,
-    )  # fmt: skip
+    wait = "seconds that running requests get to end after shutdown begins (default: 30)"
+    add("--shutdown-timeout X", wait, dest="drain_timeout", default=argparse.SUPPRESS)
     what = "publish changes of the prefix cache over ZeroMQ"
     add("--kv-events-config JSON", f'{what}: {{"enable_kv_cache_events": true, ...}}')
     levels = ("debug", "info", "warning", "error", "critical")
