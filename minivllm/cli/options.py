@@ -9,7 +9,7 @@ import argparse
 import ast
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from itertools import pairwise
 from types import NoneType, UnionType
@@ -32,38 +32,34 @@ SEVERAL_TEXTS = frozenset(
 )
 """Fields for several outputs per prompt. A command with a single output leaves them out."""
 
+Defaults = Mapping[str, object]
+"""A command's own defaults, in place of the fields'."""
+_NONE: Defaults = {}
 
-def add_engine_options(
-    parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None
-) -> None:
+
+def add_engine_options(parser: argparse.ArgumentParser, defaults: Defaults = _NONE) -> None:
     """Add all options of `EngineConfig`. The help shows `defaults` in place of the fields'."""
     add_fields(parser.add_argument_group("engine"), EngineConfig, defaults)
 
 
-def engine_config(
-    args: argparse.Namespace, defaults: Mapping[str, object] | None = None
-) -> EngineConfig:
+def engine_config(args: argparse.Namespace, defaults: Defaults = _NONE) -> EngineConfig:
     """A typed option wins over `defaults`, and `defaults` over those of the class."""
-    return EngineConfig(**(defaults or {}) | given_fields(args, EngineConfig))
+    return EngineConfig(**{**defaults, **given_fields(args, EngineConfig)})
 
 
 def add_sampling_options(
-    parser: argparse.ArgumentParser,
-    defaults: Mapping[str, object] | None = None,
-    leave_out: frozenset[str] = frozenset(),
+    parser: argparse.ArgumentParser, defaults: Defaults = _NONE, leave_out: Set[str] = frozenset()
 ) -> None:
     """Add the options of `SamplingParams` except `leave_out`. The help shows `defaults`."""
     group = parser.add_argument_group("sampling")
     add_fields(group, SamplingParams, defaults, NOT_OPTIONS | leave_out)
 
 
-def sampling_params(
-    args: argparse.Namespace, defaults: Mapping[str, object] | None = None
-) -> SamplingParams:
+def sampling_params(args: argparse.Namespace, defaults: Defaults = _NONE) -> SamplingParams:
     """A typed option wins over `defaults`, and `defaults` over those of the class."""
     given = given_fields(args, SamplingParams)
     given.pop("seed", None)
-    return SamplingParams(**(defaults or {}) | given)
+    return SamplingParams(**{**defaults, **given})
 
 
 def given_fields(args: argparse.Namespace, cls: type) -> dict[str, Any]:
@@ -86,18 +82,16 @@ def take_model_tag(args: argparse.Namespace) -> None:
 
 
 def add_fields(
-    group: argparse._ArgumentGroup,
-    cls: type,
-    defaults: Mapping[str, object] | None = None,
-    leave_out: frozenset[str] = frozenset(),
-) -> None:
+    group: argparse._ArgumentGroup, cls: type, defaults: Defaults = _NONE,
+    leave_out: Set[str] = frozenset(),
+) -> None:  # fmt: skip
     """Add an option for each field of a dataclass except `leave_out`."""
     hints, docs = get_type_hints(cls), field_docs(cls)
     for field in dataclasses.fields(cls):
         name = field.name
         if name in leave_out:
             continue
-        default = (defaults or {}).get(name, field.default)
+        default = defaults.get(name, field.default)
         flags = [f"--{name.replace('_', '-')}", *([f"-{name}"] if len(name) == 1 else [])]
         kind = _kind(hints[name])
         several = ["may be given several times"] * (kind.get("action") == "append")

@@ -100,13 +100,7 @@ def nothing_yet(model: str) -> InProcessSource[DashboardModel]:
     """Return a source without events, to be drawn until the engine's own source is there."""
     sizes = ("num_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
     header = LogHeader(
-        engine=__version__,
-        model=model,
-        clock="monotonic",
-        wall=0.0,
-        mono=0.0,
-        scheduling_policy="fcfs",
-        enable_prefix_caching=False,
-        **dict.fromkeys(sizes, 1),
-    )
+        engine=__version__, model=model, clock="monotonic", wall=0.0, mono=0.0,
+        scheduling_policy="fcfs", enable_prefix_caching=False, **dict.fromkeys(sizes, 1),
+    )  # fmt: skip
     return InProcessSource(header, codec=MODELS)

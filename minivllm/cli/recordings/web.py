@@ -83,11 +83,8 @@ def _checked(path: str | Path) -> bytes:
     """The bytes of a recording that the page's player can play."""
     recording = Recording(path)
     try:
-        size, num_blocks = recording.indexed_bytes, recording.header.num_blocks
-        for found, most, unit in (
-            (size >> 20, MOST_MIB, "MiB"),
-            (num_blocks, MOST_BLOCKS, "blocks"),
-        ):
+        size, blocks = recording.indexed_bytes, recording.header.num_blocks
+        for found, most, unit in ((size >> 20, MOST_MIB, "MiB"), (blocks, MOST_BLOCKS, "blocks")):
             if found > most:
                 much = f"{found:,} {unit}, but a page plays at most {most:,}"
                 raise EventLogError(f"{path} has {much}: play it with `minivllm replay {path}`.")

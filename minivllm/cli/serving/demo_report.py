@@ -83,11 +83,10 @@ class ProgressLines:
 def print_demo_report(
     scenario: Scenario, facts: RunFacts, *, is_over: bool, whole: bool, stream: TextIO
 ) -> None:
-    """Print texts, counts, and what happened.
+    """Print texts (with `whole`, to their ends), counts, and what happened.
 
-    is_over: whether all requests have ended; whole: print the texts to their ends
+    is_over: whether all requests have ended
     """
-
     say = partial(print, file=stream)
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)

@@ -94,11 +94,7 @@ class EngineThreadControl:
     # ---- in the engine's thread ----
 
     def _add(
-        self,
-        engine: LLMEngine,
-        name: str,
-        messages: tuple[Message, ...],
-        params: SamplingParams,
+        self, engine: LLMEngine, name: str, messages: tuple[Message, ...], params: SamplingParams
     ) -> None:
         text = messages[-1]["content"]
         if not text.strip():

@@ -196,9 +196,7 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
 
 
 def _outputs_json(
-    prompts: list[str],
-    finished: dict[int, RequestOutput],
-    refused: dict[int, InvalidRequestError],
+    prompts: list[str], finished: dict[int, RequestOutput], refused: dict[int, InvalidRequestError]
 ) -> list[dict[str, object]]:
     outputs: list[dict[str, object]] = []
     for number, prompt in enumerate(prompts):
