@@ -38,7 +38,7 @@ _CROWD_HELP = {
     "length_sigma": "length of the tail: standard deviation of the logarithm of a length",
     "random_prefix_len": "tokens before each prompt, shared by all requests of a prefix group",
     "prefix_groups": "number of different shared prefixes",
-    "urgent_share": "share of requests with priority 0, others 1 (for --scheduling-policy priority)",
+    "urgent_share": "share of requests with priority 0, others 1 (--scheduling-policy priority)",
 }
 
 
