@@ -68,8 +68,8 @@ def test_a_key_leaves_the_demo_with_a_report(tmp_path):
         program.check_it_is_restored()
         report = program.after_the_screen()
     assert "The run was stopped early." in report
-    *_, result, recorded = report.strip().splitlines()
-    assert "Recorded up to step" in recorded
+    *_, result, following, recorded = report.strip().splitlines()
+    assert "Next: minivllm lesson" in following and "Recorded up to step" in recorded
     result = json.loads(result)
     assert result["finished_requests"] < result["requests"] == 12
     assert Recording(log).last_step == result["steps"]
