@@ -24,6 +24,7 @@ from minivllm.tui.answers.notices import Notices
 from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.draw.portable import to_ascii
+from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.theme import DARK, LIGHT, themes_for
 from minivllm.tui.keys.commands import COMMANDS, as_bindings, run_command
 from minivllm.tui.keys.engine_keys import EngineKeys
@@ -175,7 +176,8 @@ class DashboardApp(App[str]):
             self.exit()  # the caller raises the error
             return
         context.transport.source.close()
-        source, context.control, context.recorder, context.lesson = started.result()
+        found = started.result()
+        source, context.control, context.recorder, context.lesson, context.tour = found
         context.transport, context.start = Transport(source), None
         await self._open()
 
@@ -200,7 +202,7 @@ class DashboardApp(App[str]):
 
     def _frame(self) -> None:
         now = time.monotonic()
-        changed = self.race_keys.tick() | self.engine_keys.select_asked()
+        changed = self.race_keys.tick() | self.engine_keys.select_asked() | self._begin_stop()
         changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)
         if self.context.behind is not None:
             changed |= self.context.transport.tick(now, SECONDS_OF_EVENTS)
@@ -218,13 +220,23 @@ class DashboardApp(App[str]):
         holds = summary is not None and summary.holds(self.context.own.recording.head)
         if self.context.finished is not None and not holds:
             self.context.finished, changed = None, True
-        if changed or self._badge_may_change():
+        if self._badge_may_change() or changed:  # it remembers what it has seen
             self.draw()
         elif holds and self.context.finished is not summary and is_live:
             self.context.finished = summary
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to see its results.")
             self.draw()
+
+    def _begin_stop(self) -> bool:
+        """Pause for the next stop of a tour if its moment has come."""
+        own, tour = self.context.own, self.context.tour
+        found = tour is not None and own.state == "live" and tour.begin(own.recording.head)
+        if isinstance(found, Target):
+            self.context.selection.choose(found)
+        if found:
+            own.pause()
+        return bool(found)
 
     def _go_to_first_step(self) -> bool:
         """Go to `first_step`, or to the end of a shorter recording; False until it is read."""
@@ -279,6 +291,9 @@ class DashboardApp(App[str]):
             self.tell("The model is still loading.")
         else:
             await run_command(COMMANDS, command_id, self)
+            tour = self.context.tour
+            if tour is not None and tour.end(command_id):
+                self.time_keys.go_on()
 
     async def action_screen(self, name: str) -> None:
         """Go to a screen: from its tab, or from the lesson screen's key, which has no command."""

@@ -16,6 +16,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.state.narration import Narration
 from minivllm.tui.time.follow import SameMoment
 from minivllm.tui.time.transport import Transport
+from minivllm.tui.tour import Tour
 
 
 class Figure(NamedTuple):
@@ -45,6 +46,7 @@ class Context:
     recorder: LogWriter | None = None
     """Writes this run into a file. The dashboard reads only `loss`."""
     lesson: LessonControl | None = None
+    tour: Tour | None = None
     race: RaceRuns | None = None
     behind: tuple[Transport, Transport | None] | None = None
     """The dashboard's own recordings, while the Compare screen shows a race in their place."""

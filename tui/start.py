@@ -12,6 +12,7 @@ from minivllm.tui.control import EngineControl
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.sources.source import EventSource
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.tour import Tour
 
 
 class Started(NamedTuple):
@@ -21,6 +22,7 @@ class Started(NamedTuple):
     control: EngineControl | None = None
     recorder: LogWriter | None = None
     lesson: LessonControl | None = None
+    tour: Tour | None = None
 
 
 class Start(Protocol):

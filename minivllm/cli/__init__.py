@@ -21,6 +21,7 @@ from minivllm.errors import ConfigError, ExerciseError, InvalidSamplingParamsErr
 GROUPS = {
     "Watch": {
         "demo": ("serving", "watch the engine serve several users at once, in the dashboard"),
+        "tour": ("serving", "six stops on a running engine, in ninety seconds"),
         "live": ("serving", "run your own engine in the dashboard: ask, pause, step, change options"),
         "replay": ("recordings", "play a recording in the dashboard, forward and back"),
         "attach": ("recordings", "watch an engine in another process"),
@@ -64,7 +65,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         prog="minivllm",
         usage="%(prog)s [-h] [--version] COMMAND ...",
         description="A small, fast LLM inference engine that shows its decisions as it runs.\n"
-        "New here? minivllm demo, then minivllm lesson.",
+        "New here? minivllm tour, then minivllm lesson.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

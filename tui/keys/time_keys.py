@@ -43,6 +43,12 @@ class TimeKeys:
         self._app.context.own.to_live()
         self._state = "live"
 
+    def go_on(self) -> None:
+        """Go to the live end, and let the engine run."""
+        self.follow_steps()
+        if (control := self._app.context.control) is not None:
+            control.resume()
+
     @property
     def _paused_engine(self) -> EngineControl | None:
         """At the newest moment, the engine that paused with the picture."""
@@ -53,9 +59,8 @@ class TimeKeys:
         return control if is_newest and control.state().paused else None
 
     def toggle(self) -> None:
-        if (engine := self._paused_engine) is not None:
-            self.follow_steps()
-            engine.resume()
+        if self._paused_engine is not None:
+            self.go_on()
         else:
             self.run(Transport.toggle)
 

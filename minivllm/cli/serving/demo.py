@@ -38,6 +38,7 @@ from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
+from minivllm.tui.tour import Tour
 
 CHAT_MODEL = "smollm2"
 SECONDS_PER_STEP_WATCHED = 0.1
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     return play(args, SCENARIOS[args.scenario])
 
 
-def play(args: argparse.Namespace, scenario: Scenario) -> int:
+def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None) -> int:
     """Run any scenario. `args` has the options of the command, and a `model`."""
     is_house = args.model == HOUSE_MODEL
     if is_house:
@@ -90,7 +91,7 @@ def play(args: argparse.Namespace, scenario: Scenario) -> int:
             if headless:
                 demo.run_headless(load_engine(config))
             else:
-                demo.run_in_dashboard(args, config)
+                demo.run_in_dashboard(args, config, tour)
         except KeyboardInterrupt as pressed:
             interrupt = pressed
         if demo.thread is not None:
@@ -165,7 +166,9 @@ class _Demo:
             self.thread.stop()
             wait((self.thread.ended,))
 
-    def run_in_dashboard(self, args: argparse.Namespace, config: EngineConfig) -> None:
+    def run_in_dashboard(
+        self, args: argparse.Namespace, config: EngineConfig, tour: Tour | None
+    ) -> None:
         """Show the dashboard until the user leaves, even after the scenario has ended."""
 
         def build(progress: Progress) -> Built:
@@ -182,7 +185,7 @@ class _Demo:
                 lambda end: end.exception() and show([f"The engine failed: {end.exception()}"])
             )
             control = EngineThreadControl(self.thread, pauses_with_picture=True)
-            return Started(source, control, writer), self.thread
+            return Started(source, control, writer, tour=tour), self.thread
 
         starting = Starting(build)
         self.thread = starting.run(args, config.model, watch=self._scenario.watch)

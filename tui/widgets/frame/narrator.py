@@ -1,10 +1,14 @@
 """The narrated line: one sentence about the newest notable decision, its cause first."""
 
+from textual.geometry import Size
+
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, wrap
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.state.narration import SECONDS_TO_READ
+from minivllm.tui.tour import Tour
+from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
 
 
@@ -15,7 +19,12 @@ class Narrator(Panel, can_focus=False):
         " at least two seconds. Before the first one: what this run demonstrates."
     )
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 2 if self.context is not None and self.context.tour is not None else 1
+
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        if (tour := self.context.tour) is not None and tour.is_open:
+            return self._stop_of(tour, width)[:height]
         narration, transport = self.context.narration, self.context.transport
         before, paused = narration.shown, transport.state == "paused"
         told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
@@ -27,3 +36,11 @@ class Narrator(Panel, can_focus=False):
         row = Row(width).put(f" step {told.step:,}  ", "muted", target=step(told.step))
         style = f"{model.hue(told.letter)}*"
         return [row.put(told.narrated(), style, target=sequence(told.owner)).line()]
+
+    def _stop_of(self, tour: Tour, width: int) -> list[Line]:
+        binding = bound_commands(self.screen).get(tour.stop.command)
+        key = "" if binding is None else f" {self.app.get_key_display(binding)} "
+        words = wrap(f"{tour.number} of {len(tour.stops)}  {tour.stop.sentence}", width - 14)
+        rows = [Row(width).put(" ").put(row, "accent*") for row in words]
+        rows[-1].put("  press ", "muted").put(key, "accent*!")
+        return [row.line() for row in rows]

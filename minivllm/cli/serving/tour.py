@@ -1,0 +1,27 @@
+"""`minivllm tour`: ninety seconds on a running engine, with six stops: a sentence and a key each."""
+
+import argparse
+from dataclasses import replace
+
+from minivllm.cli import build_parser
+from minivllm.cli.dashboard import add_dashboard_options
+from minivllm.cli.serving import demo
+from minivllm.cli.terminal import require_terminal
+from minivllm.lessons.scenarios.house import HOUSE_MODEL
+from minivllm.lessons.scenarios.scenarios import SHARED_PREFIX
+from minivllm.tui.tour import Tour
+
+NUM_BLOCKS = 24
+"""Few enough that the requests of the default demo run out of blocks within seconds."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_dashboard_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    require_terminal("demo --headless runs the same requests without one")
+    options = {**SHARED_PREFIX.options, "num_gpu_blocks_override": NUM_BLOCKS}
+    whole = build_parser("demo").parse_args(["demo", "--model", HOUSE_MODEL])
+    whole.__dict__.update(vars(args))
+    return demo.play(whole, replace(SHARED_PREFIX, options=options), Tour())

@@ -1,0 +1,92 @@
+"""`Tour`: stops on a running engine; each has one sentence, and ends when its key is pressed.
+
+At a stop, the app pauses the engine with the picture, selects what the sentence is about, and shows
+the sentence in the narrated line.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from minivllm.events import types as ev
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.state.chains import shared_blocks
+from minivllm.tui.state.model import DashboardModel
+
+
+class Stop(NamedTuple):
+    begins: Callable[[DashboardModel], Target | bool | None]
+    """What to select, or True, when its moment has come."""
+    sentence: str
+    command: str
+    """The id of the command that ends it."""
+
+
+def _shared(model: DashboardModel) -> Target | None:
+    return next(map(block, shared_blocks(model.fold.blocks)), None)
+
+
+def _preempted(model: DashboardModel) -> Target | None:
+    tag = ev.RequestPreempted.__struct_config__.tag
+    victims = (one.owner for one in reversed(model.log.decisions) if one.key[1] == tag)
+    return next(map(sequence, victims), None)
+
+
+STOPS = (
+    Stop(
+        lambda model: model.fold.step >= 3,
+        "Four requests run at once, a row each. Every step gives each of them one token.",
+        "time.step",
+    ),
+    Stop(
+        _shared,
+        "White blocks are shared: all prompts begin alike, and their beginning was computed once.",
+        "look.why",
+    ),
+    Stop(
+        lambda model: model.fold.step >= 25,
+        "Below the map is the free queue: the order in which blocks are used, and used again.",
+        "screen.blocks",
+    ),
+    Stop(
+        _preempted,
+        "No block was free, so one request gave up its blocks. It waits, and will go on later.",
+        "look.why",
+    ),
+    Stop(
+        lambda model: not model.fold.waiting or model.fold.step >= 80,
+        "Engines once served fixed batches from reserved memory: race this run against one.",
+        "race.start",
+    ),
+    Stop(
+        lambda model: bool(model.fold.running),
+        "Every word is drawn from candidates, with a probability each.",
+        "screen.choice",
+    ),
+)
+
+
+class Tour:
+    def __init__(self, stops: tuple[Stop, ...] = STOPS) -> None:
+        self.stops = stops
+        self.number = 1
+        """Of the current or next stop, from 1."""
+        self.is_open = False
+
+    @property
+    def stop(self) -> Stop:
+        return self.stops[self.number - 1]
+
+    def begin(self, model: DashboardModel) -> Target | bool | None:
+        """Open the next stop if its moment has come; return what to select, or True."""
+        if self.is_open or self.number > len(self.stops):
+            return None
+        found = self.stop.begins(model)
+        self.is_open = bool(found)
+        return found
+
+    def end(self, command_id: str) -> bool:
+        """Close the stop if this command ends it."""
+        if not self.is_open or command_id != self.stop.command:
+            return False
+        self.is_open, self.number = False, self.number + 1
+        return True
