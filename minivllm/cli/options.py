@@ -128,8 +128,10 @@ def _kind(hint: Any) -> dict[str, Any]:
     """Return how argparse reads a field of this type."""
     if get_origin(hint) in (Union, UnionType):
         hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
-        if words:  # True, False, or one of these words
-            return _bool_or_word(*words)
+        if words:  # True, False, or one of these words, which the class checks
+            values = {"true": True, "false": False}
+            metavar = "{" + ",".join([*values, *get_args(*words)]) + "}"
+            return {"type": lambda text: values.get(text, text), "metavar": metavar}
     if hint is SpeculativeConfig:
         return {"action": ReadSpeculativeConfig, "metavar": "JSON"}
     if hint is bool:
@@ -139,13 +141,6 @@ def _kind(hint: Any) -> dict[str, Any]:
     if get_origin(hint) is list:
         return {"action": "append", **_kind(*get_args(hint))}
     return {"type": hint, "metavar": {int: "N", float: "X", str: "TEXT"}[hint]}
-
-
-def _bool_or_word(words: Any) -> dict[str, Any]:
-    """The class checks the word."""
-    values = {"true": True, "false": False}
-    metavar = "{" + ",".join([*values, *get_args(words)]) + "}"
-    return {"type": lambda text: values.get(text, text), "metavar": metavar}
 
 
 class ReadSpeculativeConfig(argparse.Action):

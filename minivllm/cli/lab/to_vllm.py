@@ -38,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     cli_options.take_model_tag(args)
     config = cli_options.engine_config(args)
-    usable = config.gpu_memory_utilization
-    hardware = Hardware(args.gpus, args.machines, args.gpu_memory, usable)
+    hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
 
     if config.model.endswith(".gguf"):  # to be unpacked
         directory = model_store.resolve_for_transformers(config.model)

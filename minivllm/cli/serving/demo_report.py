@@ -100,11 +100,9 @@ def print_demo_report(
         question = clean((request.prompt or "").partition("\n")[0])
         say(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
         indent = " " * (name_width + 4)
-        for answer in _answers(request):
-            if whole:
-                say(_wrap(indent + answer, width or CUT_AT, indent=name_width + 6))
-            else:
-                say(fit(indent + answer, width or CUT_AT).rstrip())
+        for line in (indent + answer for answer in _answers(request)):
+            cut = fit(line, width or CUT_AT).rstrip()
+            say(_wrap(line, width or CUT_AT, indent=name_width + 6) if whole else cut)
     counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in"
         f" {plural(fold.step, 'step')} and {facts.seconds:.1f} s of engine time:"

@@ -1,4 +1,4 @@
-"""`minivllm tour`: ninety seconds on a running engine, with six stops: a sentence and a key each."""
+"""`minivllm tour`: ninety seconds on a running engine: six stops, a sentence and a key each."""
 
 import argparse
 from dataclasses import replace
