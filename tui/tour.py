@@ -13,7 +13,7 @@ from minivllm.tui.state.chains import shared_blocks
 from minivllm.tui.state.model import DashboardModel
 
 
-class Stop(NamedTuple):
+class TourStop(NamedTuple):
     begins: Callable[[DashboardModel], Target | bool | None]
     """What to select, or True, when its moment has come."""
     sentence: str
@@ -32,32 +32,32 @@ def _preempted(model: DashboardModel) -> Target | None:
 
 
 STOPS = (
-    Stop(
+    TourStop(
         lambda model: model.fold.step >= 3,
         "Four requests run at once, a row each. Every step gives each of them one token.",
         "time.step",
     ),
-    Stop(
+    TourStop(
         _shared,
         "White blocks are shared: all prompts begin alike, and their beginning was computed once.",
         "look.why",
     ),
-    Stop(
+    TourStop(
         lambda model: model.fold.step >= 25,
         "Below the map is the free queue: the order in which blocks are used, and used again.",
         "screen.blocks",
     ),
-    Stop(
+    TourStop(
         _preempted,
         "No block was free, so one request gave up its blocks. It waits, and will go on later.",
         "look.why",
     ),
-    Stop(
+    TourStop(
         lambda model: not model.fold.waiting or model.fold.step >= 80,
         "Engines once served fixed batches from reserved memory: race this run against one.",
         "race.start",
     ),
-    Stop(
+    TourStop(
         lambda model: bool(model.fold.running),
         "Every word is drawn from candidates, with a probability each.",
         "screen.choice",
@@ -66,14 +66,14 @@ STOPS = (
 
 
 class Tour:
-    def __init__(self, stops: tuple[Stop, ...] = STOPS) -> None:
+    def __init__(self, stops: tuple[TourStop, ...] = STOPS) -> None:
         self.stops = stops
         self.number = 1
         """Of the current or next stop, from 1."""
         self.is_open = False
 
     @property
-    def stop(self) -> Stop:
+    def stop(self) -> TourStop:
         return self.stops[self.number - 1]
 
     def begin(self, model: DashboardModel) -> Target | bool | None:

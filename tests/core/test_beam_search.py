@@ -49,6 +49,13 @@ def test_a_sampled_token_that_is_not_among_the_best_does_not_continue_a_beam():
     assert found(engine, "a") == expected_beams(prompt(6), search(3, 6))
 
 
+def test_beams_end_at_max_model_len():
+    engine = WatchedEngine(max_model_len=14)
+    engine.add("a", prompt(10), max_tokens=60, beam_width=3, n=3)
+    engine.run()
+    assert found(engine, "a") == expected_beams(prompt(10), search(3, 4))
+
+
 def test_beams_continue_behind_an_end_of_sequence_that_is_ignored():
     engine, num_continued = WatchedEngine(), 0
     for i in range(6):

@@ -62,8 +62,13 @@ def test_grammars_are_compiled_in_a_thread_and_only_once(house, monkeypatch) -> 
     monkeypatch.setattr(manager, "check", checked.append)
     engine = LLMEngine.from_model(EngineConfig(model="house"), house, clock=MonotonicClock())
     params = SamplingParams(seed=1, structured_outputs=DIGITS)
-    engine.grammars.prepare(DIGITS)
-    assert any("grammar" in thread.name for thread in threading.enumerate())
+    go_on, compiles = threading.Event(), StructuredOutputManager._compile
+    monkeypatch.setattr(
+        StructuredOutputManager, "_compile",
+        lambda self, specification: (go_on.wait(2), compiles(self, specification))[1],
+    )  # fmt: skip
+    assert not engine.grammars.prepare(DIGITS).settle(), "nobody waits for it"
+    go_on.set()
     for name in "ab":
         engine.add_request(name, "A fox", params)
     outputs = [
