@@ -3,7 +3,16 @@
 import re
 
 from support.engine.random_runs import context_with, folded
-from support.tui.driven_app import app_for, drawn, drive, panel, settle, show_screen, visible
+from support.tui.driven_app import (
+    app_for,
+    drawn,
+    drive,
+    panel,
+    settle,
+    show_screen,
+    until,
+    visible,
+)
 from support.tui.shown import missing_from, rows
 
 from minivllm.events import types as ev
@@ -104,7 +113,7 @@ def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_
 
     async def check(pilot) -> None:
         await show_screen(pilot, "requests")
-        assert "Beams" in str(panel(app, "branches").border_title)
+        await until(pilot, lambda: "Beams" in str(panel(app, "branches").border_title))
         for step in (25, 7, 18):
             app.context.transport.to_step(step)
             app.draw()

@@ -27,7 +27,9 @@ class Narrator(Panel, can_focus=False):
             return self._stop_of(tour, width)[:height]
         narration, transport = self.context.narration, self.context.transport
         before, paused = narration.shown, transport.state == "paused"
-        told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
+        told = None
+        if paused or transport.now is not None:  # a moving picture has no time before its first tick
+            told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
         if told is None:
             watch = clean(self.context.watch)
             return [Row(width).put(" Watch: ", "accent*").put(watch).line()] if watch else []
