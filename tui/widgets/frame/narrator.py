@@ -28,7 +28,9 @@ class Narrator(Panel, can_focus=False):
         narration, transport = self.context.narration, self.context.transport
         before, paused = narration.shown, transport.state == "paused"
         told = None
-        if paused or transport.now is not None:  # a moving picture has no time before its first tick
+        if (
+            paused or transport.now is not None
+        ):  # a moving picture has no time before its first tick
             told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
         if told is None:
             watch = clean(self.context.watch)
