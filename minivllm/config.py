@@ -168,8 +168,8 @@ class EngineConfig:
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.9
     """CUDA only: fraction of the device's memory for weights, activations and KV cache."""
     kv_cache_memory_bytes: Positive | None = None
-    """Size of the KV cache in bytes. None: on a CPU, 1 GiB, but at most half of the free memory; on
-    CUDA, the memory that a profiling run leaves free.
+    """Size of the KV cache in bytes. None: on a CPU, 1 GiB, but at most half of the free memory and
+    what `max_num_seqs` sequences can fill; on CUDA, the memory that a profiling run leaves free.
     """
     kv_cache_dtype: KVCacheDtype = "auto"
     """Type of the stored keys and values. `auto`: the model's dtype. `bfloat16`: two bytes per

@@ -170,6 +170,10 @@ class ModelRunner:
                 measure = self._profile_cuda_cache_bytes if on_cuda else default_cpu_cache_bytes
                 num_bytes = measure()
             num_blocks = num_blocks_that_fit(self._spec, num_bytes)
+            if config.kv_cache_memory_bytes is None and not on_cuda:
+                # A small model does not fill 1 GiB, and nobody sees what happens in it.
+                most = config.max_num_seqs * -(-self.max_model_len // config.block_size)
+                num_blocks = min(num_blocks, most)
         if not on_cuda:
             require_cpu_memory(self._spec, num_blocks)
         return num_blocks

@@ -91,6 +91,8 @@ def test_cache_and_context_length_default_to_memory_and_model(decoder, monkeypat
         "minivllm.runtime.model_runner.default_cpu_cache_bytes", lambda: 7 * BYTES_PER_BLOCK
     )
     assert PlannedRunner(decoder, **from_memory).runner.num_blocks == 7
+    few = PlannedRunner(decoder, **from_memory, max_num_seqs=1, max_model_len=10)
+    assert few.runner.num_blocks == 3, "no more than its sequences can fill"
     assert PlannedRunner(decoder, max_model_len=None).runner.max_model_len == 512
     assert PlannedRunner(decoder, max_model_len=100).runner.max_model_len == 100
     for options, named in (

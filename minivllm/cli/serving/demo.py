@@ -10,6 +10,7 @@ engine.
 import argparse
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
+from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.lessons.scenarios.figures import figures_of
@@ -43,6 +45,9 @@ from minivllm.tui.tour import Tour
 CHAT_MODEL = "smollm2"
 SECONDS_PER_STEP_WATCHED = 0.1
 """Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
+SECONDS_AT_A_FIRST = 1.0
+FIRSTS = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted, ev.RequestFinished)
+"""With `--slow`, the run stops at the first of each."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", "print one line of JSON on standard output, and messages on standard error")
     add_record_option(parser)
     usual = f"{SECONDS_PER_STEP_WATCHED} in the dashboard, else 0"
-    add("--slow SECONDS", f"minimum duration of a step (default: {usual})", type=seconds)
+    slow = "minimum duration of a step; with it, the dashboard stops at each first hit, eviction,"
+    add("--slow SECONDS", f"{slow} preemption and end (default: {usual})", type=seconds)
     add_dashboard_options(parser)
     of_the_scenario = {
         name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options
@@ -91,6 +97,7 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
             if headless:
                 demo.run_headless(load_engine(config))
             else:
+                demo.stops_at = set(FIRSTS if args.slow else ())
                 demo.run_in_dashboard(args, config, tour)
         except KeyboardInterrupt as pressed:
             interrupt = pressed
@@ -139,6 +146,9 @@ class _Demo:
         self._player: ScenarioPlayer
         self.is_over = False
         """Whether all requests, of the scenario and of the user, had ended at the last check."""
+        self.stops_at: set[type[ev.Event]] = set()
+        """Kinds of events whose first one stops the run for a moment, so that it can be read."""
+        self._is_first = False
         self._num_ended_when_over = 0
         self._on_over: Callable[[], object] = lambda: None
 
@@ -147,11 +157,17 @@ class _Demo:
         header = engine.log_header()
         self.facts = RunFacts(header)
         engine.subscribe(self.facts.apply)
+        engine.subscribe(self._notice_first)
         self._player = ScenarioPlayer(self._scenario, engine)
         writer = self._recordings.enter_context(recording(self._record, header, engine.subscribe))
         slow = self._seconds_per_step
         self.thread = EngineThread(engine, before_step=self._before_step, seconds_per_step=slow)
         return writer
+
+    def _notice_first(self, event: ev.Event) -> None:
+        if type(event) in self.stops_at:
+            self.stops_at.remove(type(event))
+            self._is_first = True
 
     def run_headless(self, engine: LLMEngine) -> None:
         """Print the decisions line by line; Ctrl-C ends the run."""
@@ -191,6 +207,9 @@ class _Demo:
         self.thread = starting.run(args, config.model, watch=self._scenario.watch)
 
     def _before_step(self, engine: LLMEngine) -> None:
+        if self._is_first:
+            self._is_first = False
+            time.sleep(SECONDS_AT_A_FIRST)
         self._player.before_step()
         self.is_over = self._player.over
         counters = self.facts.fold.counters
