@@ -1,7 +1,4 @@
-"""`Exercise`: an entry of info.toml, and functions to find one by its name.
-
-The entries are in the order of the course, which `minivllm exercise next` follows.
-"""
+"""`Exercise`: an entry of info.toml, and functions to find one by its name."""
 
 import tomllib
 from functools import cache
@@ -9,11 +6,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError, TritonMissingError
 from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, visible_tests
-from minivllm.lessons.checker.mistakes import Mistake, read_mistakes
+from minivllm.lessons.checker.mistakes import Mistake
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
@@ -58,7 +55,7 @@ class Exercise(NamedTuple):
 
     @property
     def source_file(self) -> Path:
-        """The engine's own file, which has the solution. It is found without importing it."""
+        """The engine's own file, which has the solution."""
         return Path(find_spec(self.module).origin)
 
     @property
@@ -73,7 +70,6 @@ class Exercise(NamedTuple):
 
     @property
     def is_hunt(self) -> bool:
-        """Whether the student finds the fault in a recording, and writes no code."""
         return not self.module
 
     @property
@@ -92,16 +88,18 @@ class Exercise(NamedTuple):
 
     @property
     def runs_in_engine(self) -> bool:
-        """Whether an engine runs the student's code.
-
-        A module of the lessons runs by itself, and so does what the engine leaves to llguidance.
-        """
+        # A module of the lessons runs alone, and so does what the engine leaves to llguidance.
         runs_alone = self.module.startswith(("minivllm.lessons.", "minivllm.structured_output."))
         return not self.is_hunt and (self.is_open or not runs_alone)
 
     @property
+    def recipe(self) -> dict[str, Any]:
+        """All of mistakes.toml: for "find the bug" also the answer, the fault and the requests."""
+        return tomllib.loads((self.folder / "mistakes.toml").read_text(encoding="utf-8"))
+
+    @property
     def mistakes(self) -> list[Mistake]:
-        return read_mistakes(self.folder / "mistakes.toml")
+        return [Mistake(**entry) for entry in self.recipe["mistake"]]
 
     @property
     def obstacle(self) -> str:
@@ -146,7 +144,7 @@ def find_exercise(name: str) -> Exercise:
 
 
 def by_part() -> dict[str, list[Exercise]]:
-    """The parts of the list; each is in the order of the lessons."""
+    """The parts of the list."""
     parts: dict[str, list[Exercise]] = {"Core": [], "Find the bug": [], "More": []}
     for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson):
         more = "Find the bug" if exercise.is_hunt else "More"

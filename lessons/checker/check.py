@@ -29,7 +29,7 @@ def check(
 ) -> Result:
     """Run all checks. On a failure, look for the known misconception behind it."""
     if exercise.is_hunt:
-        return judge(exercise, file, seed=seed)
+        return judge(exercise, file)
     if not diagnoses:
         return run_behaviours(exercise, file, seed=seed, patience=patience)
     with KnownMistakes(exercise) as known:

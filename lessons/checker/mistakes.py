@@ -1,7 +1,4 @@
-"""`Mistake`: a known wrong solution, as a small change of the engine's own file.
-
-An exercise has them in mistakes.toml; the held-out ones of the tests and tools/mutants have the
-same form:
+"""`Mistake`: a known wrong solution, as a small change of the engine's own file, in mistakes.toml:
 
     [[mistake]]
     name = "everything_at_the_tail"
@@ -15,8 +12,6 @@ the file, or `class BlockPool(BlockPool)` with other methods. In "find the bug" 
 answer: `step` and `rule`.
 """
 
-import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
@@ -25,9 +20,7 @@ from minivllm.errors import ExerciseError
 class Mistake(NamedTuple):
     name: str
     believes: str
-    """What a student with this misconception believes."""
     hint: str = ""
-    """What the student should look at."""
     old: str = ""
     new: str = ""
     adds: str = ""
@@ -46,7 +39,3 @@ def edited(source: str, old: str, new: str, name: str) -> str:
     if source.count(old) != 1:
         raise ExerciseError(f"{name}: {old!r} must be in the file once, not {source.count(old)}x.")
     return source.replace(old, new)
-
-
-def read_mistakes(file: Path) -> list[Mistake]:
-    return [Mistake(**entry) for entry in tomllib.loads(file.read_text("utf-8"))["mistake"]]

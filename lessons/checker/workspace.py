@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from minivllm.errors import ExerciseError
-from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
+from minivllm.lessons.checker.bugs.judge import ANSWER_STUB
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise, exercises
 from minivllm.lessons.checker.holes import stub
 
