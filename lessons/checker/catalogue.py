@@ -5,7 +5,6 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError, TritonMissingError
@@ -31,15 +30,14 @@ class Exercise(NamedTuple):
     """core: what all else builds on; standard; stretch: long, or with tools of other courses."""
     minutes: int
     hints: tuple[str, ...]
-    """Three hints: a question, where to look, pseudo-code."""
     module: str = ""
     """Empty for "find the bug", where the student answers a question about a recording."""
     holes: tuple[str, ...] = ()
     """The functions and methods of `module` that the student writes."""
     memory_mb: int = 512
-    """Memory limit of the student's process, in MB; torch needs a few thousand MB."""
+    """Limit of the student's process; torch needs a few thousand."""
     seconds: float = 2.0
-    """Processor time limit per case. A case normally needs a hundredth of this time."""
+    """Processor time limit per case."""
 
     @property
     def folder(self) -> Path:
@@ -78,12 +76,11 @@ class Exercise(NamedTuple):
 
     @property
     def student_file(self) -> str:
-        """The name of the student's file; the engine's file has the same name."""
         return "answer.toml" if self.is_hunt else f"{self.module.rpartition('.')[2]}.py"
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no right answer: a score takes its place."""
+        """Whether a score takes the place of a right answer."""
         return self.module == POLICY_MODULE
 
     @property
@@ -118,11 +115,8 @@ class Exercise(NamedTuple):
             hint = "Go through the recording step by step, and compare each with the rules."
             tasks = enumerate(HUNT_TASKS, start=1)
             return [Behaviour(name, at, hint, list, list, False, 1) for at, name in tasks]
-        own = behaviours_of(self.behaviours_module())
-        return [*own, visible_tests(self.folder / "visible_test.py")]
-
-    def behaviours_module(self) -> ModuleType:
-        return import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
+        own = import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
+        return [*behaviours_of(own), visible_tests(self.folder / "visible_test.py")]
 
 
 @cache

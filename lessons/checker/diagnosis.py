@@ -41,19 +41,18 @@ class KnownMistakes:
     ) -> list[Mistake]:
         """The mistakes that fail in the same way as the submission, which runs further cases."""
         results = [one for one in results if one.behaviour.name != VISIBLE]
-        failures = [one.failure for one in results]
-        if all(one.passed for one in results) or any(
-            failure is not None and not failure.is_about_the_code for failure in failures
-        ):
+        failures = [one.failure for one in results if one.failure is not None]
+        is_finished = all(failure.is_about_the_code for failure in failures)
+        if not is_finished or all(one.passed for one in results):
             return []
         alike = self._mistakes
         for behaviour, case, expected, theirs, is_whole in _cases(results, submission, seed):
             if not alike:
                 break
             replies = [self._session.ask(behaviour.key, case, self.file_of(one)) for one in alike]
-            pairs = zip(alike, replies, strict=True)
-            found = [(one, compare_lines(expected, behaviour, case, reply)) for one, reply in pairs]
-            alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
+            found = [compare_lines(expected, behaviour, case, reply) for reply in replies]
+            pairs = zip(alike, found, strict=True)
+            alike = [one for one, ours in pairs if _fail_alike(ours, theirs, behaviour, is_whole)]
         return alike
 
     def __enter__(self) -> Self:
@@ -103,11 +102,12 @@ def _fail_alike(
 
 def _words(failure: Failure | None) -> str | None:
     """The failure without what differs between two solutions: line numbers and limits."""
-    if failure is None or failure.kind == "missed":  # what a judge says of lines without a failure
-        return None
-    if failure.kind in ("time", "memory"):
-        return "endless"  # an endless loop that collects data can hit either limit first
-    if failure.kind != "raised":
-        return failure.kind
-    head, marker, rest = failure.text.removeprefix(UNUSABLE).partition(" in line ")
-    return f"{head}:{rest.partition(':')[2]}".rstrip(":") if marker else head
+    match failure:
+        case None | Failure("missed"):  # what a judge says of lines without a failure
+            return None
+        case Failure("time" | "memory"):
+            return "endless"  # an endless loop that collects data can hit either limit first
+        case Failure("raised", text):
+            head, _, rest = text.removeprefix(UNUSABLE).partition(" in line ")
+            return f"{head}:{rest.partition(':')[2]}"
+    return failure.kind

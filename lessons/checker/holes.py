@@ -35,10 +35,8 @@ def find_holes(exercise: Exercise) -> list[Hole]:
     for name in exercise.holes:
         function = functions.get(name)
         if function is None or ast.get_docstring(function) is None:
-            raise ExerciseError(
-                f"{name}, a hole of {exercise.name}, must be a function of {exercise.module} with a"
-                " docstring."
-            )
+            must = f"must be a function of {exercise.module} with a docstring"
+            raise ExerciseError(f"{name}, a hole of {exercise.name}, {must}.")
         owner, _, name_in_owner = name.rpartition(".")
         docstring = function.body[0]
         lines = (first_line(function), docstring.end_lineno + 1, function.end_lineno)
@@ -48,12 +46,11 @@ def find_holes(exercise: Exercise) -> list[Hole]:
 
 def stub(exercise: Exercise) -> str:
     """The source in which a `TODO` that raises an error replaces the body of each hole."""
-    lines = exercise.source.splitlines()
-    todo = f"TODO {exercise.name}"
-    for hole in reversed(find_holes(exercise)):
-        lines[hole.begin - 1 : hole.end] = [
-            f"{hole.indent}# {todo}: {hole.name}",
-            f'{hole.indent}raise NotImplementedError("{todo}: write {hole.name}.")',
+    lines, todo = exercise.source.splitlines(), f"TODO {exercise.name}"
+    for _, name, _, begin, end, indent in reversed(find_holes(exercise)):
+        lines[begin - 1 : end] = [
+            f"{indent}# {todo}: {name}",
+            f'{indent}raise NotImplementedError("{todo}: write {name}.")',
         ]
     return "\n".join(lines) + "\n"
 

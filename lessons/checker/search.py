@@ -20,10 +20,7 @@ _FULL_SIZE = 6
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
-    """The smallest failing case that is found in the given time; None if all cases agree.
-
-    Without time, it is the first that fails.
-    """
+    """The smallest failing case that is found in the given time; None if all cases agree."""
     deadline = time.monotonic() + shrink_seconds
     for index, (case, expected) in enumerate(cases_of(behaviour, seed)):
         found = compare_lines(expected, behaviour, case, session.ask(behaviour.key, case))
@@ -66,10 +63,9 @@ def _shrunk(
             return False
         expected = list(behaviour.observe(case))
         found = compare_lines(expected, behaviour, case, session.ask(behaviour.key, case))
-        if found is None:
-            return False
-        best, draw = found, smaller
-        return True
+        if found is not None:
+            best, draw = found, smaller
+        return found is not None
 
     before = None
     while before != draw.choices:
@@ -78,8 +74,7 @@ def _shrunk(
             for last in reversed(range(len(draw.elements))):
                 if some := draw.elements[max(last - count + 1, 0) : last + 1]:
                     fails(draw.choices[: some[0].start] + draw.choices[some[-1].stop :])
-        for index, choice in enumerate(draw.choices):
-            step = choice
+        for index, step in enumerate(draw.choices):
             while step and index < len(draw.choices):
                 lower = list(draw.choices)
                 lower[index] = max(lower[index] - step, 0)
@@ -96,7 +91,7 @@ def compare_lines(
     if behaviour.judge is not None and failure is None:
         missed = behaviour.judge(case, expected, actual)
         failure = Failure("missed", missed) if missed else None
-        index = None if failure is None else index or 0
+        index = index or 0 if missed else None
     if index is None and failure is None:
         return None
     return Counterexample(case, expected, actual, len(actual) if index is None else index, failure)

@@ -4,14 +4,13 @@ from random import Random
 
 import pytest
 
-from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.child.session import Reply
 from minivllm.lessons.checker.search import cases_of, find_counterexample
 
 SEED = 3
-BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
+BEHAVIOURS = find_exercise("block-pool").behaviours()[:-1]
 """Behaviours on pools and on traces."""
 
 

@@ -49,7 +49,7 @@ def judge(exercise: Exercise, file: Path) -> Result:
     """Compare the answer in `file` with the right one. Any file gets a result."""
     right, answer = right_answer(exercise), read_answer(exercise, file)
     if isinstance(answer, Failure):
-        result = result_without_cases(exercise, file, answer, 0.0, 0)
+        result = result_without_cases(exercise, file, answer)
         return result._replace(could_not_run=None) if answer.kind == "todo" else result
     wrong = Counterexample({}, [], [], 0, Failure("answer", comment_on(exercise, answer)))
     passed = (answer.rule == right.rule, answer == right, True)
