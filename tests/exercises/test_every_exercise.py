@@ -75,8 +75,7 @@ def test_the_engine_passes_and_the_stub_and_the_known_mistakes_fail(
     exercise, tmp_path, monkeypatch
 ):
     behaviours = [
-        one._replace(examples=min(one.examples, NUM_CASES))
-        for one in exercise.behaviours()[:-1]
+        one._replace(examples=min(one.examples, NUM_CASES)) for one in exercise.behaviours()[:-1]
     ]
     assert [first_failure(one) for one in behaviours] == [None] * len(behaviours)
     file = tmp_path / exercise.student_file

@@ -16,9 +16,8 @@ different line shows the wrong step. The cases are random.
         '''
         yield f"release({block_id}): ..."
 
-Any two right solutions must yield the same lines. So lines must not contain addresses or private
-names, or depend on an order that the task leaves open. For results that can differ slightly, such
-as floats, pass `agree`.
+Any two right solutions must yield the same lines: without addresses, private names, or an order
+that the task leaves open. For floats, pass `agree`.
 
 A student can leave out functions of a module that runs by itself. So import that module, not its
 names. Import torch and Triton inside the function: a list of exercises must not wait for them.
@@ -49,7 +48,6 @@ class Behaviour(NamedTuple):
     task: int
     """Number of the task in the README."""
     hint: str
-    """The hint to show on a failure if no known misconception matches."""
     cases: CaseMaker
     observe: Observe
     is_trace: bool = False
@@ -77,10 +75,7 @@ class Behaviour(NamedTuple):
 
 
 def behaviour(*, trace: bool = False, **fields: Any) -> Callable[[Observe], Behaviour]:
-    """Turn a function into a `Behaviour` with these fields.
-
-    The function's docstring has the name, an empty line, and the hint.
-    """
+    """Turn a function into a `Behaviour`: its docstring has the name, an empty line, and the hint."""
 
     def make(observe: Observe) -> Behaviour:
         name, hint = (" ".join(part.split()) for part in observe.__doc__.split("\n\n"))
@@ -97,9 +92,8 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
     """
 
     def agree(expected: str, actual: str) -> bool:
-        (words, _, numbers), (other_words, _, others) = (
-            line.partition("|") for line in (expected, actual)
-        )
+        words, _, numbers = expected.partition("|")
+        other_words, _, others = actual.partition("|")
         least = half if half and "bfloat16" in words else tolerance
         try:
             pairs = zip(map(float, numbers.split()), map(float, others.split()), strict=True)

@@ -1,9 +1,8 @@
 """`Draw`: the random values of a case, as a list of choices that can be made smaller.
 
-Draw only plain data (numbers, strings, lists, dicts), because a case is sent to the child as JSON.
-Each value comes from a whole number, and a smaller number must mean a simpler value: to shrink a
-case is to leave choices out or to lower them, and to draw it again (like hypothesis does). Use
-`list_of` for lists: only its elements can be left out.
+Draw only plain data, because a case is sent to the child as JSON. Each value comes from a whole
+number, and a smaller one must mean a simpler value: to shrink a case is to leave choices out or to
+lower them, and to draw it again (like hypothesis does). Only elements of `list_of` are left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,13 +39,6 @@ class Draw:
     def boolean(self) -> bool:
         """True or False; shrinks to False."""
         return bool(self._choose(1, lambda: self._random.random() < 0.5))
-
-    def number(self, least: float, most: float) -> float:
-        """A finite float; shrinks to `least`."""
-        steps = 1 << 53
-        return least + (most - least) * (
-            self._choose(steps, lambda: int(self._random.random() * steps)) / steps
-        )
 
     def text(self, letters: str, least: int, most: int) -> str:
         """A text of `least` to `most` of these letters; shrinks to fewer and earlier letters."""

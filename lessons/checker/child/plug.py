@@ -1,7 +1,7 @@
 """Loads a student's file under the name of the engine's module, before the engine imports it.
 
-Then the whole engine, its invariants and the dashboard run with it. Order matters, because `from minivllm.core.block_pool import BlockPool` copies a name. A module that
-was imported earlier would still use the engine's own code, so every check would pass.
+Then the whole engine, its invariants and the dashboard run with it. Order matters: a module that
+was imported earlier has copied the engine's own names, so every check would pass.
 """
 
 import ast
@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType
+from types import CodeType, SimpleNamespace
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
@@ -20,23 +20,16 @@ from minivllm.lessons.checker.catalogue import Exercise
 TENSORS = {"numpy", "torch", "triton"}
 
 
-class _Finder:
-    """Finds students' files for modules of the engine, whoever imports these first."""
-
-    def __init__(self, files: Mapping[str, Path]) -> None:
-        self._files = files
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        file = self._files.get(name)
-        return None if file is None else spec_from_file_location(name, file)
-
-
 def plug_in(files: Mapping[str, Path]) -> None:
     """Import each file as the engine's module of this name. Raises any error that a file raises."""
     for name in files:
         if name in sys.modules:
             raise ExerciseError(f"{name} is already imported: start a fresh process.")
-    finder = _Finder(files)
+
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        return spec_from_file_location(name, files[name]) if name in files else None
+
+    finder = SimpleNamespace(find_spec=find_spec)
     sys.meta_path.insert(0, finder)
     try:
         for name in files:

@@ -31,9 +31,8 @@ class Session:
     def __init__(self, exercise: Exercise, file: Path | None = None) -> None:
         """file: the submission; None if each question names one"""
         if not hasattr(os, "fork"):
-            raise ExerciseError(
-                "Exercises need Linux or macOS for their limits; on Windows run them in WSL."
-            )
+            where = "need Linux or macOS for their limits; on Windows run them in WSL"
+            raise ExerciseError(f"Exercises {where}.")
         self._exercise, self._file = exercise, file
         self._seconds = exercise.seconds
         self._worker: subprocess.Popen[str] | None = None
@@ -49,8 +48,7 @@ class Session:
         """What happens in a case. behaviour: its key; None only loads the file"""
         question = {"behaviour": behaviour, "case": case, "seconds": self._seconds}
         question["file"] = str((file or self._file).absolute())
-        if self._worker is None:
-            self._worker = self._start_worker()
+        self._worker = self._worker or self._start_worker()
         try:
             print(json.dumps(question), file=self._worker.stdin, flush=True)
             lines, failure = json.loads(self._worker.stdout.readline())

@@ -77,15 +77,15 @@ class StudentModule:
         return None
 
     def _failure(self, error: BaseException, where: str, seconds: float) -> list[str]:
+        memory, most = self._exercise.memory_mb, MAX_FILE_BYTES >> 20
         match error:
             case TimeIsUpError():
                 loop = "is there an endless loop?"
                 return ["time", f"it took more than {seconds:g} seconds{where}: {loop}"]
             case MemoryError():
-                limit = f"{self._exercise.memory_mb} MB of memory"
-                return ["memory", f"it took more than {limit}{where}"]
+                return ["memory", f"it took more than {memory} MB of memory{where}"]
             case OSError(errno=errno.EFBIG):
-                return ["output", f"it printed or wrote more than {MAX_FILE_BYTES >> 20} MB{where}"]
+                return ["output", f"it printed or wrote more than {most} MB{where}"]
             case SystemExit() | KeyboardInterrupt():
                 return ["exit", f"it called sys.exit({getattr(error, 'code', '')}){where}"]
             case NotImplementedError() if str(error).startswith("TODO "):
@@ -96,10 +96,7 @@ class StudentModule:
 
 
 def run_visible_tests(file: Path) -> Iterator[str]:
-    """Run tests without pytest: yield `name: passed`, or `name: what failed`, for each.
-
-    Students can also run `pytest visible_test.py` in their workspace.
-    """
+    """Run tests without pytest: yield `name: passed`, or `name: what failed`, for each."""
     spec = spec_from_file_location("visible_test", file)
     module = sys.modules["visible_test"] = module_from_spec(spec)
     spec.loader.exec_module(module)
