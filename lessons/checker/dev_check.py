@@ -1,6 +1,6 @@
 """Checks the exercises themselves, for their authors and for the tests.
 
-Yields one sentence per fault. An exercise without faults fulfils these rules:
+An exercise without faults fulfils these rules:
 
     the engine's own source passes every behaviour, and so every visible test
     the stub fails every behaviour with its TODO
@@ -13,9 +13,8 @@ Yields one sentence per fault. An exercise without faults fulfils these rules:
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from minivllm.lessons.checker.bugs.judge import RULES, right_answer, tests_of
+from minivllm.lessons.checker.bugs.judge import RULES, events_in, right_answer, tests_of
 from minivllm.lessons.checker.bugs.record import record
 from minivllm.lessons.checker.cases.behaviour import VISIBLE
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
@@ -23,7 +22,6 @@ from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.diagnosis import KnownMistakes
 from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.mistakes import Mistake
-from minivllm.lessons.checker.report import event_of
 from minivllm.lessons.checker.result import Result
 
 MIN_MISTAKES, MIN_WRONG_ANSWERS = 5, 3
@@ -77,7 +75,7 @@ def _fault_of_mistake(own: Mistake, result: Result) -> str:
 
 def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
     right, answers = right_answer(exercise), [(one.step, one.rule) for one in exercise.mistakes]
-    recorded = _events(exercise.recording)
+    recorded = events_in(exercise.recording)
     if len({right, *answers}) <= max(len(answers), MIN_WRONG_ANSWERS):
         yield f"there must be {MIN_WRONG_ANSWERS} wrong answers, and no two answers alike"
     for step, rule in answers:
@@ -87,15 +85,10 @@ def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
         yield "nothing in the step of the answer puts its rule to the test"
     record(exercise, folder / "fault.jsonl")
     record(exercise, folder / "engine.jsonl", has_fault=False)
-    fault, engine = _events(folder / "fault.jsonl"), _events(folder / "engine.jsonl")
+    fault, engine = events_in(folder / "fault.jsonl"), events_in(folder / "engine.jsonl")
     kinds = [sorted((one["step"], one["ev"]) for one in events) for events in (recorded, fault)]
     if kinds[0] != kinds[1]:
         yield "the engine with the fault gives another recording"
     pairs = zip(fault, engine, strict=False)
     if not any(a != b for a, b in pairs if a["step"] <= right.step):
         yield "the engine without the fault does the same up to the answer's step"
-
-
-def _events(recording: Path) -> list[dict[str, Any]]:
-    found = map(event_of, recording.read_text(encoding="utf-8").splitlines())
-    return [event for event in found if event]

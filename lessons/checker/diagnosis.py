@@ -7,6 +7,7 @@ An unfinished solution is not diagnosed: a wrong diagnosis is worse than none.
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -17,8 +18,9 @@ from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import UNUSABLE, BehaviourResult, Counterexample, Failure
-from minivllm.lessons.checker.search import cases_of, compare_lines
+from minivllm.lessons.checker.search import cases_of, compare
 
+_Found = Counterexample | None
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
 
@@ -49,10 +51,9 @@ class KnownMistakes:
         for behaviour, case, expected, theirs, is_whole in _cases(results, submission, seed):
             if not alike:
                 break
-            replies = [self._session.ask(behaviour.key, case, self.file_of(one)) for one in alike]
-            found = [compare_lines(expected, behaviour, case, reply) for reply in replies]
-            pairs = zip(alike, found, strict=True)
-            alike = [one for one, ours in pairs if _fail_alike(ours, theirs, behaviour, is_whole)]
+            run = partial(compare, behaviour, case, expected, self._session)
+            found = [(one, run(self.file_of(one))) for one in alike]
+            alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
         return alike
 
     def __enter__(self) -> Self:
@@ -65,7 +66,7 @@ class KnownMistakes:
 
 def _cases(
     results: list[BehaviourResult], submission: Session, seed: int
-) -> Iterator[tuple[Behaviour, Case, list[str], Counterexample | None, bool]]:
+) -> Iterator[tuple[Behaviour, Case, list[str], _Found, bool]]:
     """(behaviour, case, the engine's lines, how the submission fails, whether in all lines)."""
     for behaviour, found, _ in results:
         if found is not None:
@@ -74,19 +75,11 @@ def _cases(
         # If the submission passes a behaviour, a mistake must pass all of its cases.
         num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
         for case, expected in islice(cases_of(behaviour, seed), num_cases):
-            theirs = None
-            if found is not None:
-                reply = submission.ask(behaviour.key, case)
-                theirs = compare_lines(expected, behaviour, case, reply)
+            theirs = found and compare(behaviour, case, expected, submission)
             yield behaviour, case, expected, theirs, False
 
 
-def _fail_alike(
-    ours: Counterexample | None,
-    theirs: Counterexample | None,
-    behaviour: Behaviour,
-    is_whole: bool,
-) -> bool:
+def _fail_alike(ours: _Found, theirs: _Found, behaviour: Behaviour, is_whole: bool) -> bool:
     """Whether both pass, or differ from the engine in the same way.
 
     In large cases, compare only the first different line: later ones depend on how code is written.

@@ -75,7 +75,7 @@ def describe_failure(failed: BehaviourResult) -> Iterator[str]:
         yield from (f"  {line}" for line in describe_trace(found.case).splitlines())
     begin = max(found.index - _LINES_BEFORE, 0)
     for number, line in enumerate(found.expected[begin : found.index], begin + 1):
-        yield f"  {number:>4}  {readable_line(line)}"
+        yield f"  {number:>4}  {_readable(line)}"
     yield f"  {found.index + 1:>4}  the engine: {_line_at(found.expected, found.index, None)}"
     yield f"        yours:      {yours_at(found)}"
 
@@ -108,16 +108,18 @@ def yours_at(found: Counterexample) -> str:
 def _line_at(lines: list[str], index: int, failure: Failure | None) -> str:
     if failure is not None and (failure.kind == "missed" or index >= len(lines)):
         return clean(failure.text)
-    return readable_line(lines[index]) if index < len(lines) else "nothing more happens"
+    return _readable(lines[index]) if index < len(lines) else "nothing more happens"
 
 
-def readable_line(line: str) -> str:
+def _readable(line: str) -> str:
     """The line in readable form, if it is an event; any other line unchanged."""
     event = event_of(line)
-    if event is not None:
-        fields = (f"{name}={value}" for name, value in event.items() if name not in _ENVELOPE)
-        line = f"step {event['step']}: {event['ev']} {' '.join(fields)}"
-    return clean(line.strip())[:_MOST_CHARACTERS]
+    return clean(line.strip() if event is None else words_of(event))[:_MOST_CHARACTERS]
+
+
+def words_of(event: dict[str, object]) -> str:
+    fields = (f"{name}={value}" for name, value in event.items() if name not in _ENVELOPE)
+    return f"step {event['step']}: {event['ev']} {' '.join(fields)}"
 
 
 def event_of(line: str) -> dict[str, object] | None:

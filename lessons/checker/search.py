@@ -7,11 +7,12 @@ a time limit. A timeout, which costs a second per run, is not shrunk at all.
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case, Draw
-from minivllm.lessons.checker.child.session import Reply, Session
+from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.result import Counterexample, Failure
 
 _FULL_SIZE = 6
@@ -23,7 +24,7 @@ def find_counterexample(
     """The smallest failing case that is found in the given time; None if all cases agree."""
     deadline = time.monotonic() + shrink_seconds
     for index, (case, expected) in enumerate(cases_of(behaviour, seed)):
-        found = compare_lines(expected, behaviour, case, session.ask(behaviour.key, case))
+        found = compare(behaviour, case, expected, session)
         if found is not None:
             is_cheap = found.failure is None or found.failure.kind == "raised"
             if is_cheap and shrink_seconds:
@@ -61,8 +62,7 @@ def _shrunk(
         is_smaller = (len(smaller.choices), smaller.choices) < (len(draw.choices), draw.choices)
         if not is_smaller or time.monotonic() > deadline:
             return False
-        expected = list(behaviour.observe(case))
-        found = compare_lines(expected, behaviour, case, session.ask(behaviour.key, case))
+        found = compare(behaviour, case, list(behaviour.observe(case)), session)
         if found is not None:
             best, draw = found, smaller
         return found is not None
@@ -82,11 +82,11 @@ def _shrunk(
     return best
 
 
-def compare_lines(
-    expected: list[str], behaviour: Behaviour, case: Case, reply: Reply
+def compare(
+    behaviour: Behaviour, case: Case, expected: list[str], session: Session, *file: Path
 ) -> Counterexample | None:
-    """Return a counterexample if the lines differ or end early, else None."""
-    actual, failure = reply
+    """Run a case. Return a counterexample if the lines differ or end early, else None."""
+    actual, failure = session.ask(behaviour.key, case, *file)
     index = behaviour.first_difference(expected, actual)
     if behaviour.judge is not None and failure is None:
         missed = behaviour.judge(case, expected, actual)

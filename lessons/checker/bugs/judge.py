@@ -6,17 +6,11 @@ An answer file has two lines, and is read, never run. The right answer is in `mi
 
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise
-from minivllm.lessons.checker.report import event_of, readable_line
-from minivllm.lessons.checker.result import (
-    BehaviourResult,
-    Counterexample,
-    Failure,
-    Result,
-    result_without_cases,
-)
+from minivllm.lessons.checker.report import event_of, words_of
+from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 
 MAX_ANSWER_BYTES = 10_000
 
@@ -24,7 +18,7 @@ MAX_ANSWER_BYTES = 10_000
 class Rule(NamedTuple):
     says: str
     events: list[str]
-    """The kinds of events that put the rule to the test."""
+    """Kinds of events that put it to the test."""
 
 
 class HuntAnswer(NamedTuple):
@@ -51,19 +45,17 @@ def judge(exercise: Exercise, file: Path) -> Result:
     if isinstance(answer, Failure):
         result = result_without_cases(exercise, file, answer)
         return result._replace(could_not_run=None) if answer.kind == "todo" else result
-    wrong = Counterexample({}, [], [], 0, Failure("answer", comment_on(exercise, answer)))
+    result = result_without_cases(exercise, file, Failure("answer", comment_on(exercise, answer)))
     passed = (answer.rule == right.rule, answer == right, True)
-    results = [
-        BehaviourResult(one, None if is_right else wrong)
-        for one, is_right in zip(exercise.behaviours(), passed, strict=True)
-    ]
+    pairs = zip(result.behaviours, passed, strict=True)
+    found = [BehaviourResult(one.behaviour, None) if is_right else one for one, is_right in pairs]
     fitting = [one for one in exercise.mistakes if (one.step, one.rule) == answer]
-    return Result(exercise, file, None, results, fitting, 0.0, 0)
+    return result._replace(could_not_run=None, behaviours=found, fitting=fitting)
 
 
 def read_answer(exercise: Exercise, file: Path) -> HuntAnswer | Failure:
     """Return the answer, or a failure: what to change, or `todo` if nothing is filled in."""
-    last_step = event_of(lines_of(exercise)[-1])["step"]
+    last_step = events_in(exercise.recording)[-1]["step"]
     try:
         with file.open("rb") as opened:
             found = tomllib.loads(opened.read(MAX_ANSWER_BYTES).decode())
@@ -82,20 +74,20 @@ def read_answer(exercise: Exercise, file: Path) -> HuntAnswer | Failure:
 
 def comment_on(exercise: Exercise, answer: HuntAnswer) -> str:
     """What the recording says about a wrong answer, without the right one."""
-    step, rule = answer
-    tests = tests_of(exercise, answer)
+    (step, rule), tests = answer, tests_of(exercise, answer)
     if not tests:
         return f"Nothing in step {step} puts {rule} to the test."
-    shown = f"the last of {len(tests)} events that put it to the test is {readable_line(tests[-1])}"
-    return f"Step {step} is not the first to break {rule}: {shown}."
+    last = f"the last of {len(tests)} events that put it to the test is {words_of(tests[-1])}"
+    return f"Step {step} is not the first to break {rule}: {last}."
 
 
-def lines_of(exercise: Exercise) -> list[str]:
-    return exercise.recording.read_text(encoding="utf-8").splitlines()
+def events_in(recording: Path) -> list[dict[str, Any]]:
+    found = map(event_of, recording.read_text(encoding="utf-8").splitlines())
+    return [event for event in found if event]
 
 
-def tests_of(exercise: Exercise, answer: HuntAnswer) -> list[str]:
-    """The lines of the step's events that put the rule to the test."""
+def tests_of(exercise: Exercise, answer: HuntAnswer) -> list[dict[str, Any]]:
+    """The step's events that put the rule to the test."""
     step, kinds = answer.step, RULES[answer.rule].events
-    found = [(event_of(line) or {}, line) for line in lines_of(exercise)]
-    return [line for event, line in found if event.get("step") == step and event["ev"] in kinds]
+    events = events_in(exercise.recording)
+    return [event for event in events if event["step"] == step and event["ev"] in kinds]

@@ -23,12 +23,7 @@ from typing import Any
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child.plug import imports_of
-from minivllm.lessons.checker.child.student import (
-    MAX_FILE_BYTES,
-    Answer,
-    StudentModule,
-    TimeIsUpError,
-)
+from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule, TimeIsUpError
 
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
@@ -61,7 +56,7 @@ class _Process:
         self._exercise, self._file = exercise, file
         self._process: Any = None
 
-    def ask(self, question: dict[str, Any]) -> Answer:
+    def ask(self, question: dict[str, Any]) -> list[Any]:
         """Ask the process, which is started if it does not run."""
         patience = WALL_FACTOR * question["seconds"]
         try:

@@ -8,7 +8,6 @@ the length of an answer: `max_tokens` is the same for all, and an answer ends be
 constant time, for reading the weights, and some time for each token.
 """
 
-from collections.abc import Sequence as Seq
 from functools import partial
 from random import Random
 from typing import NamedTuple
@@ -26,11 +25,7 @@ from minivllm.lessons.checker.cases.toy import EOS, ToyTokenizer
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, serve
 from minivllm.sampling_params import SamplingParams
 
-NUM_REQUESTS = 72
-MAX_TOKENS = 64
-SHARED_TOKENS = 16
-_FIRST_OWN = SHARED_TOKENS + 1
-_NUM_LETTERS = EOS - _FIRST_OWN
+NUM_REQUESTS, MAX_TOKENS, SHARED_TOKENS = 72, 64, 16
 SECONDS_PER_STEP, SECONDS_PER_TOKEN = 0.020, 0.0005
 NUM_BLOCKS, MAX_MODEL_LEN = 44, 256
 MAX_STEPS = 4000
@@ -66,16 +61,16 @@ class Served(msgspec.Struct):
         return self.times[0] - self.arrived
 
 
-def play_traffic(requests: Seq[PolicyRequest], waiting: RequestQueue) -> list[Served]:
+def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[Served]:
     """Serve all requests, in order of arrival."""
     clock = SimulatedClock()
     served: dict[str, Served] = {}
-    lengths = {f"r{number}": one.num_output_tokens for number, one in enumerate(requests)}
+    by_id = {f"r{number}": one for number, one in enumerate(requests)}
 
     def next_token(sequence: Sequence) -> int:
         """Ends each answer at its length, which the scheduler cannot know."""
-        is_last = sequence.num_output_tokens + 1 == lengths[sequence.request.request_id]
-        return EOS if is_last else 1
+        length = by_id[sequence.request.request_id].num_output_tokens
+        return EOS if sequence.num_output_tokens + 1 == length else 1
 
     def spend(plan: SchedulerOutput) -> None:
         seconds = SECONDS_PER_STEP + plan.total_num_scheduled_tokens * SECONDS_PER_TOKEN
@@ -95,10 +90,7 @@ def play_traffic(requests: Seq[PolicyRequest], waiting: RequestQueue) -> list[Se
         prompt = {"prompt_token_ids": one.prompt_token_ids}
         engine.add_request(request_id, prompt, params, one.priority)
 
-    arrivals = [
-        (one.arrives, partial(arrive, request_id, one))
-        for request_id, one in zip(lengths, requests, strict=True)
-    ]
+    arrivals = [(one.arrives, partial(arrive, name, one)) for name, one in by_id.items()]
     serve(engine, clock, arrivals, MAX_STEPS)
     return list(served.values())
 
@@ -151,4 +143,5 @@ def _document(random: Random, now: float) -> PolicyRequest:
 
 
 def _own_tokens(random: Random, count: int) -> list[int]:
-    return [_FIRST_OWN + random.randrange(_NUM_LETTERS) for _ in range(count)]
+    first = SHARED_TOKENS + 1
+    return [first + random.randrange(EOS - first) for _ in range(count)]

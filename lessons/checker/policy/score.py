@@ -38,11 +38,12 @@ MEANINGS = (
 def figures_of(served: Sequence[Served]) -> PolicyFigures:
     """served: the requests in order of arrival, each with at least one token"""
     chats = [one for one in served if one.priority == 0]
+    first_words = [one.time_to_first_token for one in chats]
     pauses = [max(b - a for a, b in pairwise(one.times)) for one in chats if len(one.times) > 1]
     seconds = max(one.times[-1] for one in served) - served[0].arrived
     return PolicyFigures(
-        _percentile([one.time_to_first_token for one in chats], 50),
-        _percentile([one.time_to_first_token for one in chats], 99),
+        _percentile(first_words, 50),
+        _percentile(first_words, 99),
         _percentile([one.time_to_first_token for one in served], 99),
         _percentile(pauses, 90),
         sum(len(one.times) for one in served) / seconds,
@@ -55,8 +56,8 @@ def _percentile(values: Sequence[float], percent: int) -> float:
 
 def ratios(figures: PolicyFigures, fcfs: PolicyFigures) -> list[float]:
     """How many times better than `fcfs` each figure is."""
-    less_is_better = [theirs / ours for ours, theirs in zip(figures[:4], fcfs[:4], strict=True)]
-    return [*less_is_better, figures.tokens_per_second / fcfs.tokens_per_second]
+    *times, tokens = (ours / theirs for ours, theirs in zip(figures, fcfs, strict=True))
+    return [*(1 / one for one in times), tokens]
 
 
 def score_of(traces: Sequence[PolicyFigures], fcfs: Sequence[PolicyFigures]) -> float:
@@ -76,9 +77,7 @@ def table(policies: dict[str, Sequence[PolicyFigures]]) -> Iterator[str]:
 def weakest(traces: Sequence[PolicyFigures], fcfs: Sequence[PolicyFigures]) -> str:
     """One sentence about the figure that costs the most."""
     pairs = zip(traces, fcfs, strict=True)
-    means = list(map(geometric_mean, zip(*(ratios(*pair) for pair in pairs), strict=True)))
-    title, meaning = MEANINGS[means.index(min(means))]
-    return (
-        f"The weakest figure is {title} ({meaning}): over {plural(len(traces), 'trace')} it is"
-        f" {min(means):.2f} times as good as with fcfs."
-    )
+    means = map(geometric_mean, zip(*(ratios(*pair) for pair in pairs), strict=True))
+    least, (title, meaning) = min(zip(means, MEANINGS, strict=True))
+    over = f"over {plural(len(traces), 'trace')} it is {least:.2f} times as good as with fcfs"
+    return f"The weakest figure is {title} ({meaning}): {over}."
