@@ -1,6 +1,7 @@
 """`Exercise`: an entry of info.toml, and functions to find one by its name."""
 
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ HUNT_TASKS = (
     "the step that breaks it first",
     "a step and a rule are given",
 )
+HUNT_HINT = "Go through the recording step by step, and compare each with the rules."
 POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
 """No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
 
@@ -29,23 +31,23 @@ class Exercise(NamedTuple):
     level: str
     """core: what all else builds on; standard; stretch: long, or with tools of other courses."""
     minutes: int
-    hints: tuple[str, ...]
+    hints: Sequence[str]
     module: str = ""
     """Empty for "find the bug", where the student answers a question about a recording."""
-    holes: tuple[str, ...] = ()
+    holes: Sequence[str] = ()
     """The functions and methods of `module` that the student writes."""
     memory_mb: int = 512
     """Limit of the student's process; torch needs a few thousand."""
     seconds: float = 2.0
-    """Processor time limit per case."""
-
-    @property
-    def folder(self) -> Path:
-        return FOLDER / self.package
+    """Of processor time, per case."""
 
     @property
     def package(self) -> str:
         return self.name.replace("-", "_")
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.package
 
     @property
     def readme(self) -> str:
@@ -53,7 +55,6 @@ class Exercise(NamedTuple):
 
     @property
     def source_file(self) -> Path:
-        """The engine's own file, which has the solution."""
         return Path(find_spec(self.module).origin)
 
     @property
@@ -112,9 +113,8 @@ class Exercise(NamedTuple):
     def behaviours(self) -> list[Behaviour]:
         """What a submission must get right, with the visible tests as the last one."""
         if self.is_hunt:
-            hint = "Go through the recording step by step, and compare each with the rules."
             tasks = enumerate(HUNT_TASKS, start=1)
-            return [Behaviour(name, at, hint, list, list, False, 1) for at, name in tasks]
+            return [Behaviour(name, at, HUNT_HINT, list, list, False, 1) for at, name in tasks]
         own = import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
         return [*behaviours_of(own), visible_tests(self.folder / "visible_test.py")]
 
@@ -123,22 +123,19 @@ class Exercise(NamedTuple):
 def exercises() -> tuple[Exercise, ...]:
     """In the order of the course."""
     entries = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
-    for entry in entries:
-        entry |= {"hints": tuple(entry["hints"]), "holes": tuple(entry.get("holes", ()))}
     return tuple(Exercise(**entry) for entry in entries)
 
 
 def find_exercise(name: str) -> Exercise:
     """Raises `ExerciseError` if there is no such exercise."""
-    for exercise in exercises():
-        if name in (exercise.name, exercise.package):
-            return exercise
-    known = ", ".join(exercise.name for exercise in exercises())
-    raise ExerciseError(f"There is no exercise {name!r}: choose one of {known}.")
+    found = next((one for one in exercises() if name in (one.name, one.package)), None)
+    if found is None:
+        known = ", ".join(exercise.name for exercise in exercises())
+        raise ExerciseError(f"There is no exercise {name!r}: choose one of {known}.")
+    return found
 
 
 def by_part() -> dict[str, list[Exercise]]:
-    """The parts of the list."""
     parts: dict[str, list[Exercise]] = {"Core": [], "Find the bug": [], "More": []}
     for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson):
         more = "Find the bug" if exercise.is_hunt else "More"

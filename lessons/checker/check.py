@@ -37,9 +37,7 @@ def run_behaviours(
 ) -> Result:
     """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
-    patience: seconds to shrink the first failure; 0 shrinks none
-    known: to compare with a failing submission
-    session: runs the submission; None starts a child process for it
+    patience: seconds to shrink the first failure; session: by default, a child process
     """
     exercise.require_what_it_needs()
     begin, left = time.monotonic(), patience

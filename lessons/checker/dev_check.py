@@ -26,7 +26,6 @@ from minivllm.lessons.checker.result import Result
 
 MIN_MISTAKES, MIN_WRONG_ANSWERS = 5, 3
 PATIENCE = 0.3
-"""Seconds to shrink a failing case: enough to distinguish the mistakes."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:

@@ -7,10 +7,10 @@ An unfinished solution is not diagnosed: a wrong diagnosis is worse than none.
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Self
 
 from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
@@ -25,8 +25,8 @@ SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
 
 
-class KnownMistakes:
-    """Runs all known mistakes of an exercise in one session; a context manager."""
+class KnownMistakes(AbstractContextManager["KnownMistakes"]):
+    """All known mistakes of an exercise, in one session."""
 
     def __init__(self, exercise: Exercise) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="minivllm-mistakes-")
@@ -41,7 +41,6 @@ class KnownMistakes:
     def diagnose(
         self, results: list[BehaviourResult], submission: Session, seed: int
     ) -> list[Mistake]:
-        """The mistakes that fail in the same way as the submission, which runs further cases."""
         results = [one for one in results if one.behaviour.name != VISIBLE]
         failures = [one.failure for one in results if one.failure is not None]
         is_finished = all(failure.is_about_the_code for failure in failures)
@@ -56,11 +55,8 @@ class KnownMistakes:
             alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
         return alike
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *exc_info: object) -> None:
-        self._session.close()
+        self._session.__exit__()
         self._folder.cleanup()
 
 
@@ -80,10 +76,7 @@ def _cases(
 
 
 def _fail_alike(ours: _Found, theirs: _Found, behaviour: Behaviour, is_whole: bool) -> bool:
-    """Whether both pass, or differ from the engine in the same way.
-
-    In large cases, compare only the first different line: later ones depend on how code is written.
-    """
+    """Whether both pass, or differ in the same way: in large cases in the first different line."""
     if ours is None or theirs is None:
         return ours is theirs
     first = slice(ours.index, None if is_whole else ours.index + 1)

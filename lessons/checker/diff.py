@@ -20,15 +20,11 @@ class Difference(NamedTuple):
     engine: Path
     yours: Path
     step: int
-    """The first step that differs."""
     sentence: str
 
 
 def write_difference(result: Result, folder: Path) -> Difference:
-    """Record both sides of the smallest failing trace of the first failing behaviour with traces.
-
-    Raises `ExerciseError` if no trace fails.
-    """
+    """Record both sides of the first failing trace. Raises `ExerciseError` if none fails."""
     traces = [one.counterexample for one in result.behaviours if one.behaviour.is_trace]
     found = next((one for one in traces if one is not None and one.expected), None)
     name = result.exercise.name

@@ -1,8 +1,7 @@
 """Grades a folder of submissions, in the formats of course software.
 
 The folder `DIR/STUDENT/` has a student's files, with or without a folder per exercise. Each student
-gets different cases, because the seed depends on the teacher's secret and the student's name. The
-engine's own output is not written; otherwise students could memorize the right results.
+gets different cases, because the seed depends on the teacher's secret and the student's name.
 """
 
 import csv
@@ -40,7 +39,6 @@ class Grade(NamedTuple):
 
     @property
     def status(self) -> str:
-        """One of: pass, fail, error. An error means that the file could not be run."""
         return ("pass", "fail", "error")[self.result.exit_status]
 
 
@@ -50,7 +48,7 @@ def seed_for(secret: str, student: str, exercise: str) -> int:
 
 
 def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
-    """Whether the folder has one student's files (as on Gradescope) or a folder per student."""
+    """Whether the folder has the files of one student, as on Gradescope."""
     return any(_file_in(folder, exercise).is_file() for exercise in exercises)
 
 

@@ -1,7 +1,6 @@
 """Makes a student's file: the engine's own source without the bodies of some functions.
 
-`info.toml` names these functions (holes), such as `BlockPool.touch`. All other code stays, so a
-student's file is always up to date with the engine.
+`info.toml` names these functions (holes), such as `BlockPool.touch`. All other code stays.
 """
 
 import ast
@@ -13,24 +12,21 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 class Hole(NamedTuple):
-    """A function to be written by the student. Line numbers start at 1."""
+    """Line numbers start at 1."""
 
     owner: str
-    """The name of the class; empty for a function of the module."""
+    """Its class; empty for a function of the module."""
     name: str
     first: int
-    """The first line of the function, including decorators."""
+    """Of the function, including decorators."""
     begin: int
-    """The first line of the body, after the docstring."""
+    """Of the body, after the docstring."""
     end: int
     indent: str
 
 
 def find_holes(exercise: Exercise) -> list[Hole]:
-    """Find the holes, in the order of the source.
-
-    Raises `ExerciseError` if a hole is missing in the source or has no docstring.
-    """
+    """In the order of the source. Raises `ExerciseError` if one is missing or has no docstring."""
     functions, found = dict(functions_in(exercise.source)), []
     for name in exercise.holes:
         function = functions.get(name)
@@ -56,7 +52,6 @@ def stub(exercise: Exercise) -> str:
 
 
 def first_line(node: ast.stmt) -> int:
-    """The first line, from 1, including decorators."""
     return min(one.lineno for one in [node, *getattr(node, "decorator_list", ())])
 
 

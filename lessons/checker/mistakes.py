@@ -7,9 +7,8 @@
     old = "self.free_queue.prepend(block)"         exactly once in the file
     new = "self.free_queue.append(block)"
 
-In place of `old` and `new`, `adds` is code at the end of the file: a function that replaces one of
-the file, or `class BlockPool(BlockPool)` with other methods. In "find the bug" a mistake is an
-answer: `step` and `rule`.
+In place of `old` and `new`, `adds` is code at the end of the file: `class BlockPool(BlockPool)`, say,
+with other methods. In "find the bug" a mistake is an answer: `step` and `rule`.
 """
 
 from typing import NamedTuple

@@ -15,7 +15,7 @@ from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import ExerciseProgress
 
 BESIDE_THE_ENGINE = ("minivllm.events.", "minivllm.kernels.")
-"""Readers of an engine's events, and kernels that a CPU interprets for seconds a step."""
+"""Readers of events, and kernels that a CPU interprets for seconds a step."""
 
 
 class Collection(NamedTuple):
@@ -25,7 +25,7 @@ class Collection(NamedTuple):
 
 
 def collect(workspace: Workspace, done: Mapping[str, ExerciseProgress]) -> Collection:
-    """Find the pieces of all passed exercises, in the order of the course."""
+    """The pieces of all passed exercises, in the order of the course."""
     found = Collection([], {})
     for exercise in workspace.started():
         entry, file = done.get(exercise.name), workspace.file(exercise)
@@ -70,6 +70,5 @@ def _with_holes(base: str, text: str, holes: Sequence[str]) -> str:
 
 
 def _places(text: str) -> dict[str, slice]:
-    """By name: the lines of each definition."""
     found = definitions_in(text)
     return {name: slice(first_line(node) - 1, node.end_lineno) for name, node in found}

@@ -17,10 +17,7 @@ _ENVELOPE = ("ev", "seq", "step", "t")
 
 
 def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
-    """Yield the lines of the report, for a terminal.
-
-    first_todo: line number of the first TODO in the student's file
-    """
+    """The lines for a terminal. first_todo: its line in the student's file"""
     name, file, failed = result.exercise.name, result.file, result.first_failure
     if result.could_not_run is not None:
         yield f"{name}: {file} could not be loaded: {not_loaded(result.could_not_run)}"
@@ -81,16 +78,12 @@ def describe_failure(failed: BehaviourResult) -> Iterator[str]:
 
 
 def not_loaded(failure: Failure) -> str:
-    """Why a file could not be loaded, as the end of a sentence."""
     text = clean(failure.text)
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def hint_for(result: Result, failed: BehaviourResult) -> str | None:
-    """The hint for a failed behaviour, or None if it could mislead.
-
-    The first failure gets the misconception's hint, if one fits.
-    """
+    """The misconception's hint, the behaviour's own, or None if it could mislead."""
     failure = failed.failure
     is_about_it = failure is None or failure.is_about_the_code or failure.kind == "time"
     if result.could_not_run is not None or not is_about_it:
@@ -101,7 +94,6 @@ def hint_for(result: Result, failed: BehaviourResult) -> str | None:
 
 
 def yours_at(found: Counterexample) -> str:
-    """What the student's code does where it differs from the engine."""
     return _line_at(found.actual, found.index, found.failure)
 
 

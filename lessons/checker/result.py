@@ -53,7 +53,6 @@ class Result(NamedTuple):
     exercise: Exercise
     file: Path
     could_not_run: Failure | None
-    """Why the file could not be loaded; None if it was loaded."""
     behaviours: list[BehaviourResult]
     fitting: list[Mistake]
     """The known mistakes that fail the same cases in the same way."""
@@ -62,7 +61,6 @@ class Result(NamedTuple):
 
     @property
     def misconception(self) -> Mistake | None:
-        """The misconception, if exactly one fits."""
         return self.fitting[0] if len(self.fitting) == 1 else None
 
     @property
@@ -71,7 +69,6 @@ class Result(NamedTuple):
 
     @property
     def score(self) -> int:
-        """How many behaviours pass. The visible tests are one of them."""
         return sum(one.passed for one in self.behaviours)
 
     @property

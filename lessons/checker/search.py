@@ -21,7 +21,7 @@ _FULL_SIZE = 6
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
-    """The smallest failing case that is found in the given time; None if all cases agree."""
+    """The smallest failing case that is found in time; None if all cases agree."""
     deadline = time.monotonic() + shrink_seconds
     for index, (case, expected) in enumerate(cases_of(behaviour, seed)):
         found = compare(behaviour, case, expected, session)

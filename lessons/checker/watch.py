@@ -14,10 +14,7 @@ KEYS = "r run, h hint, d diff, l list, n next, x reset, q quit"
 
 
 def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[], object]]) -> None:
-    """Call `run` once, and again at each save or `r`, until `q` or Ctrl-C.
-
-    actions: key -> function; if the function returns a true value, watching ends
-    """
+    """Call `run` once, and again at each save or `r`, until `q` or an action returns True."""
     seen, key = None, ""
     while key != "q" and not (key in actions and actions[key]()):
         with _single_keys():

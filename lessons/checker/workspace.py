@@ -31,17 +31,14 @@ class Workspace:
         return [exercise for exercise in exercises() if self.is_started(exercise)]
 
     def submission(self, exercise: Exercise) -> Path:
-        """The student's file. Raises `ExerciseError` if the exercise is not started."""
+        """The file. Raises `ExerciseError` if the exercise is not started."""
         if not self.is_started(exercise):
             start = f"`minivllm exercise start {exercise.name}`"
             raise ExerciseError(f"There is no {self.file(exercise)}: create it with {start}.")
         return self.file(exercise)
 
     def start(self, exercise: Exercise) -> Path:
-        """Create the exercise's folder and return the file to edit.
-
-        Raises `ExerciseError` if the file exists already, or if the root is a repository.
-        """
+        """Create the exercise's folder and return the file to edit."""
         file, folder = self.file(exercise), self.folder(exercise)
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
             outside = "give a folder outside with --workspace, so that no solution is committed"
@@ -76,7 +73,6 @@ class Workspace:
 
 
 def start_of(exercise: Exercise) -> str:
-    """The student's file at the start."""
     return ANSWER_STUB if exercise.is_hunt else stub(exercise)
 
 

@@ -32,7 +32,6 @@ ANSWER_STUB = (
     "# The first step that breaks a rule, and the rule's name:\n"
     'step = 0\nrule = ""\n\n# The rules:\n'
 ) + "".join(f"#   {name:<13} {rule.says}\n" for name, rule in RULES.items())
-"""The answer file of every exercise, to be filled in."""
 
 
 def right_answer(exercise: Exercise) -> HuntAnswer:

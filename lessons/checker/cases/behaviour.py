@@ -4,11 +4,7 @@ The function yields lines. It runs twice: here with the engine's own source, and
 with the student's source. A solution is right if both runs yield the same lines, and the first
 different line shows the wrong step. The cases are random.
 
-    from minivllm.core.block_pool import BlockPool  # in the child, the student's module
-
-    def operations(draw): ...  # a random case, as plain data
-
-    @behaviour(task=2, cases=operations)
+    @behaviour(task=2, cases=operations)  # operations(draw): a random case, as plain data
     def owners(case):
         '''the last owner frees the block
 
@@ -17,10 +13,8 @@ different line shows the wrong step. The cases are random.
         yield f"release({block_id}): ..."
 
 Any two right solutions must yield the same lines: without addresses, private names, or an order
-that the task leaves open. For floats, pass `agree`.
-
-A student can leave out functions of a module that runs by itself. So import that module, not its
-names. Import torch and Triton inside the function: a list of exercises must not wait for them.
+that the task leaves open. A student can leave out functions of a module that runs by itself, so
+import that module, not its names. Import torch and Triton inside the function.
 """
 
 import ast
@@ -46,24 +40,21 @@ __all__ = ("VISIBLE", "Behaviour", "Case", "Draw", "Lines", "behaviour", "nearly
 class Behaviour(NamedTuple):
     name: str
     task: int
-    """Number of the task in the README."""
     hint: str
     cases: CaseMaker
     observe: Observe
     is_trace: bool = False
-    """Whether cases are request traces and lines are events, so that `diff` can show them."""
+    """Whether cases are request traces and lines are events, which `diff` can show."""
     examples: int = 60
     agree: Agree | None = None
-    """Decides whether two lines count as equal; None means `==`."""
     judge: Judge | None = None
-    """Judges the lines where there is no right answer that they could be compared with."""
+    """For lines without a right answer that they could be compared with."""
     tell: Tell | None = None
     is_bonus: bool = False
     """Whether a solution passes without it; it still counts in the score."""
 
     @property
     def key(self) -> str:
-        """The function's name, which selects it in the child process."""
         return self.observe.__name__
 
     def first_difference(self, expected: list[str], actual: list[str]) -> int | None:

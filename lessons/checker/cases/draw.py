@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Case = Any
-"""Plain data that JSON can encode."""
 _AT_AN_END = 0.125
 
 
@@ -25,7 +24,7 @@ class Draw:
         self._given = None if given is None else iter(given)
         self.choices: list[int] = []
         self.elements: list[slice] = []
-        """For each list element that can be left out: its choices."""
+        """The choices of each list element that can be left out."""
 
     def integer(self, least: int, most: int) -> int:
         """A whole number; shrinks to `least`. Both ends of the range are more frequent."""

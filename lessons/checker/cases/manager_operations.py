@@ -28,7 +28,6 @@ def manager_of(
 
 
 def scheduler_of(manager: Any, max_model_len: int, kind: type | None = None, **options: Any) -> Any:
-    """options: of the engine's configuration"""
     kind = kind or Scheduler
     return kind(EngineConfig(**options), manager, max_model_len, manager._bus)
 

@@ -22,7 +22,6 @@ def _operation(draw: Draw) -> list[int]:
 
 
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
-    """Draw a small pool, and numbers that select allowed operations of these kinds."""
     # Join three lists, because many mistakes need a long run.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
     return {

@@ -22,7 +22,7 @@ EOS = VOCAB_SIZE - 1
 
 
 def _digest_of_prefix(token_ids: list[int]) -> int:
-    """What the slot of the last of these tokens stores."""
+    """What the slot of the last token stores."""
     return crc32(bytes(token_ids))
 
 

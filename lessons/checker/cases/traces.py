@@ -76,10 +76,7 @@ def _prompt(one: dict[str, Any]) -> list[int]:
 
 
 def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
-    """Build an engine with the toy model that checks all invariants after each step.
-
-    waiting: a queue with a policy of its own
-    """
+    """An engine with the toy model that checks all invariants after each step."""
     options = {name: value for name, value in case.items() if name not in _NOT_OPTIONS}
     num_blocks, size = case["num_blocks"], case["block_size"]
     return LLMEngine(
@@ -93,10 +90,7 @@ def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
 
 
 def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
-    """Run the case, and yield every event as a line of a recording.
-
-    engine: an engine built for this case, for example with more listeners; None builds one
-    """
+    """Run the case, and yield every event as a line of a recording."""
     engine = build_engine(case) if engine is None else engine
     events: list[Event] = []
     engine.subscribe(events.append)

@@ -41,8 +41,7 @@ def plug_in(files: Mapping[str, Path]) -> None:
 def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> str:
     """The last line of the student's file in the traceback, such as " in line 3"; may be empty.
 
-    given: qualified names of functions that the student does not write. An error in one of them
-    is reported at the line that called it, if that line is the student's own.
+    given: functions that others wrote; the line that called them is reported, if it is his own
     """
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}" if error.lineno else " in the file"
@@ -54,7 +53,7 @@ def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> s
 
 
 def lines_in(file: Path, error: BaseException) -> list[tuple[CodeType, int]]:
-    """The code and the line of each frame of a traceback that is in `file`."""
+    """The traceback's frames in `file`."""
     frames = traceback.walk_tb(error.__traceback__)
     return [(at.f_code, line) for at, line in frames if at.f_code.co_filename == str(file)]
 

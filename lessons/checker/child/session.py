@@ -1,23 +1,23 @@
 """`Session`: the checker's side of the process that runs submissions of an exercise.
 
-It asks case by case. Behind it is `worker`, which never runs student code itself: it forks a
-process with limits for each file, and forks again if that process has ended.
+Behind it is `worker`, which forks a process with limits for each file.
 """
 
 import json
 import os
 import subprocess
 import sys
-import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.result import Failure
 
 IMPATIENCE = 0.25
-"""Fraction of the time limit that remains after the first timeout, probably an endless loop."""
+"""Share of the time limit that remains after the first timeout, probably an endless loop."""
 
 
 class Reply(NamedTuple):
@@ -25,23 +25,19 @@ class Reply(NamedTuple):
     failure: Failure | None
 
 
-class Session:
-    """A context manager. The processes start at the first question."""
-
+class Session(AbstractContextManager["Session"]):
     def __init__(self, exercise: Exercise, file: Path | None = None) -> None:
-        """file: the submission; None if each question names one"""
+        """file: the submission, unless each question names one"""
         if not hasattr(os, "fork"):
-            where = "need Linux or macOS for their limits; on Windows run them in WSL"
-            raise ExerciseError(f"Exercises {where}.")
+            raise ExerciseError(
+                "Exercises need Linux or macOS for their limits; on Windows use WSL."
+            )
         self._exercise, self._file = exercise, file
         self._seconds = exercise.seconds
         self._worker: subprocess.Popen[str] | None = None
-        self._scratch = tempfile.TemporaryDirectory(
-            prefix="minivllm-exercise-", ignore_cleanup_errors=True
-        )
+        self._scratch = TemporaryDirectory(prefix="minivllm-exercise-", ignore_cleanup_errors=True)
 
     def start(self) -> Failure | None:
-        """Load the file. Returns a failure if it cannot be loaded."""
         return self.ask(None).failure
 
     def ask(self, behaviour: str | None, case: Any = None, file: Path | None = None) -> Reply:
@@ -71,13 +67,7 @@ class Session:
             text=True,
         )
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         if self._worker is not None:
             self._worker.communicate()  # closes its questions, and so it ends
         self._scratch.cleanup()

@@ -21,7 +21,7 @@ MAX_LINES = 20_000
 LOADING = 2
 """Time limit for imports, as a multiple of the time limit for a case."""
 MAX_FILE_BYTES = 1 << 20
-"""Limit of a file that the code writes, and of what it prints."""
+"""Of a file that the code writes, and of what it prints."""
 
 Limit = Callable[[float], AbstractContextManager[None]]
 """Seconds -> a context that raises `TimeIsUpError` after them."""
@@ -30,7 +30,7 @@ Answer = list[Any]
 
 
 class TimeIsUpError(BaseException):
-    """A question took more than its time. `except Exception` must not catch it."""
+    """`except Exception` must not catch it."""
 
 
 class StudentModule:
@@ -53,7 +53,6 @@ class StudentModule:
         return self._limited(load, LOADING * self._exercise.seconds)
 
     def answer(self, question: dict[str, Any]) -> Answer:
-        """Run one case of a behaviour, or the visible tests."""
         lines: list[str] = []
 
         def ask() -> None:
@@ -65,7 +64,6 @@ class StudentModule:
         return [lines, self._limited(ask, question["seconds"])]
 
     def _limited(self, run: Callable[[], None], seconds: float) -> list[str] | None:
-        """Call `run` with a time limit. Returns a failure, or None."""
         try:
             with self._limit(seconds):
                 run()

@@ -1,15 +1,23 @@
-"""Draws traffic from a seed, and serves it with the real engine on a clock whose steps cost time.
+"""Judges a scheduling policy by what users notice, on traffic that nobody has seen before.
+
+The traffic is drawn from a seed, and served with the real engine on a clock whose steps cost time:
 
     chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
     documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
 
 Requests come in bursts, and on average a little faster than the engine can serve them. Nobody knows
-the length of an answer: `max_tokens` is the same for all, and an answer ends before. A step takes a
-constant time, for reading the weights, and some time for each token.
+the length of an answer: `max_tokens` is the same for all, and an answer ends before.
+
+The score is the geometric mean of five ratios to `fcfs` on the same traffic, each above 1 where the
+policy is better. Twice as good in one figure and half as good in another is no gain.
 """
 
+import math
+from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from random import Random
+from statistics import geometric_mean, mean
 from typing import NamedTuple
 
 import msgspec
@@ -24,11 +32,11 @@ from minivllm.events import types as ev
 from minivllm.lessons.checker.cases.toy import EOS, ToyTokenizer
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, serve
 from minivllm.sampling_params import SamplingParams
+from minivllm.text import plural
 
 NUM_REQUESTS, MAX_TOKENS, SHARED_TOKENS = 72, 64, 16
 SECONDS_PER_STEP, SECONDS_PER_TOKEN = 0.020, 0.0005
-NUM_BLOCKS, MAX_MODEL_LEN = 44, 256
-MAX_STEPS = 4000
+NUM_BLOCKS, MAX_MODEL_LEN, MAX_STEPS = 44, 256, 4000
 CONFIG = EngineConfig(
     model="toy",
     block_size=8,
@@ -48,8 +56,6 @@ class PolicyRequest(NamedTuple):
 
 
 class Served(msgspec.Struct):
-    """What happened to one request."""
-
     priority: int
     num_prompt_tokens: int
     arrived: float
@@ -62,13 +68,11 @@ class Served(msgspec.Struct):
 
 
 def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[Served]:
-    """Serve all requests, in order of arrival."""
     clock = SimulatedClock()
     served: dict[str, Served] = {}
     by_id = {f"r{number}": one for number, one in enumerate(requests)}
 
     def next_token(sequence: Sequence) -> int:
-        """Ends each answer at its length, which the scheduler cannot know."""
         length = by_id[sequence.request.request_id].num_output_tokens
         return EOS if sequence.num_output_tokens + 1 == length else 1
 
@@ -96,10 +100,7 @@ def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[S
 
 
 def guarded(policy: RequestQueue) -> RequestQueue:
-    """The policy, whose `choose_victim` now raises `ValueError` if it breaks the scheduler.
-
-    A victim must be running, and the list of running sequences is the scheduler's own.
-    """
+    """The policy, whose `choose_victim` now raises `ValueError` if it breaks the scheduler."""
     choose = policy.choose_victim
 
     def choose_victim(running: list[Sequence]) -> Sequence:
@@ -119,7 +120,6 @@ def guarded(policy: RequestQueue) -> RequestQueue:
 
 
 def draw_traffic(seed: int) -> list[PolicyRequest]:
-    """Draw requests, in order of arrival."""
     random = Random(f"traffic/{seed}")
     now, requests = 0.0, []
     while len(requests) < NUM_REQUESTS:
@@ -145,3 +145,73 @@ def _document(random: Random, now: float) -> PolicyRequest:
 def _own_tokens(random: Random, count: int) -> list[int]:
     first = SHARED_TOKENS + 1
     return [first + random.randrange(EOS - first) for _ in range(count)]
+
+
+# ---- the score ----
+
+
+class PolicyFigures(NamedTuple):
+    """The first four are in seconds, and smaller is better."""
+
+    chat_median: float
+    chat_worst: float
+    any_worst: float
+    pause: float
+    tokens_per_second: float
+
+
+MEANINGS = (
+    ("chats p50", "half of the people who chat read their first word within this time"),
+    ("chats p99", "and all but the unluckiest within this one"),
+    ("all p99", "with the documents: what those who can wait have to pay"),
+    ("pause p90", "the longest gap within an answer: preempted answers stop for a while"),
+    ("tokens/s", "the work that the engine gets done; recomputed tokens do not count"),
+)
+
+
+def figures_of(served: list[Served]) -> PolicyFigures:
+    """served: the requests in order of arrival, each with at least one token"""
+    chats = [one for one in served if one.priority == 0]
+    first_words = [one.time_to_first_token for one in chats]
+    pauses = [max(b - a for a, b in pairwise(one.times)) for one in chats if len(one.times) > 1]
+    seconds = max(one.times[-1] for one in served) - served[0].arrived
+    return PolicyFigures(
+        _percentile(first_words, 50),
+        _percentile(first_words, 99),
+        _percentile([one.time_to_first_token for one in served], 99),
+        _percentile(pauses, 90),
+        sum(len(one.times) for one in served) / seconds,
+    )
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return sorted(values)[max(math.ceil(percent * len(values) / 100) - 1, 0)]
+
+
+def ratios(figures: PolicyFigures, fcfs: PolicyFigures) -> list[float]:
+    """How many times better each figure is."""
+    *times, tokens = (ours / theirs for ours, theirs in zip(figures, fcfs, strict=True))
+    return [*(1 / one for one in times), tokens]
+
+
+def score_of(traces: list[PolicyFigures], fcfs: list[PolicyFigures]) -> float:
+    """The geometric mean over the figures of all traces; `fcfs` itself has 1.0."""
+    return geometric_mean(one for pair in zip(traces, fcfs, strict=True) for one in ratios(*pair))
+
+
+def table(policies: dict[str, list[PolicyFigures]]) -> Iterator[str]:
+    """A row for each policy, with the mean of its traces; `fcfs` must be one of them."""
+    yield f"{'':<10}{''.join(f'{title:>11}' for title, _ in MEANINGS)}  score"
+    for name, traces in policies.items():
+        *seconds, tokens = map(mean, zip(*traces, strict=True))
+        row = "".join(f"{one:>9.2f} s" for one in seconds)
+        yield f"{name:<10}{row}{tokens:>11.1f}  {score_of(traces, policies['fcfs']):>5.2f}"
+
+
+def weakest(traces: list[PolicyFigures], fcfs: list[PolicyFigures]) -> str:
+    """One sentence about the figure that costs the most."""
+    pairs = zip(traces, fcfs, strict=True)
+    means = map(geometric_mean, zip(*(ratios(*pair) for pair in pairs), strict=True))
+    least, (title, meaning) = min(zip(means, MEANINGS, strict=True))
+    over = f"over {plural(len(traces), 'trace')} it is {least:.2f} times as good as with fcfs"
+    return f"The weakest figure is {title} ({meaning}): {over}."

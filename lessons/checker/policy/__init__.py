@@ -1,1 +1,0 @@
-"""Judges a policy on hidden traffic: `play` draws and serves it, `score` compares with `fcfs`."""
