@@ -14,11 +14,7 @@ from minivllm.lessons.checker.mistakes import Mistake
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
-HUNT_TASKS = (
-    "the rule that is broken",
-    "the step that breaks it first",
-    "a step and a rule are given",
-)
+HUNT_TASKS = ("the broken rule", "the step that breaks it first", "a step and a rule are given")
 HUNT_HINT = "Go through the recording step by step, and compare each with the rules."
 POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
 """No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""

@@ -28,7 +28,6 @@ from minivllm.text import clean
 SCHEMA = "minivllm.grade/4"
 PATIENCE = 0.5
 """Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
-_EXPECTED = "give one that contains a folder for each student"
 MAX_AT_ONCE = 8
 """More threads do not help: this process computes the engine's own lines for all of them."""
 
@@ -54,14 +53,11 @@ def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
 
 def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grade]:
     """Yield all grades. Raises `ExerciseError` if the folder has no students."""
-    if not folder.is_dir():
-        raise ExerciseError(f"{folder} is not a folder: {_EXPECTED}.")
-    students = [folder]
-    if not is_one_submission(folder, exercises):
-        inside = (one for one in folder.iterdir() if one.is_dir())
-        students = sorted(one for one in inside if not one.name.startswith("."))
+    alone = is_one_submission(folder, exercises)
+    students = [folder] if alone else sorted(folder.glob("[!.]*/"))
     if not students:
-        raise ExerciseError(f"{folder} is empty: {_EXPECTED}.")
+        expected = "give a folder that contains one for each student"
+        raise ExerciseError(f"{folder} is empty, or no folder: {expected}.")
     # A check is mostly a process that waits for another, so threads are enough. Checks with torch
     # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
     at_once = 1 if any(map(uses_tensors, exercises)) else min(os.cpu_count() or 1, MAX_AT_ONCE)
@@ -80,9 +76,7 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
         except Exception as error:  # one file must not cost the others their grades
             last = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(last.filename).name}, line {last.lineno}"
-            what = (
-                f"the checker itself failed, report this: {type(error).__name__} ({place}): {error}"
-            )
+            what = f"please report this fault of ours: {type(error).__name__} ({place}): {error}"
     return Grade(student.name, result_without_cases(exercise, file, Failure("died", what), seed))
 
 

@@ -12,22 +12,20 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 class Hole(NamedTuple):
-    """Line numbers start at 1."""
+    """Lines, from 1: `first` of the function with its decorators, `begin` to `end` of the body."""
 
     owner: str
     """Its class; empty for a function of the module."""
     name: str
     first: int
-    """Of the function, including decorators."""
     begin: int
-    """Of the body, after the docstring."""
     end: int
     indent: str
 
 
 def find_holes(exercise: Exercise) -> list[Hole]:
     """In the order of the source. Raises `ExerciseError` if one is missing or has no docstring."""
-    functions, found = dict(functions_in(exercise.source)), []
+    functions, found = functions_in(exercise.source), []
     for name in exercise.holes:
         function = functions.get(name)
         if function is None or ast.get_docstring(function) is None:
@@ -55,10 +53,10 @@ def first_line(node: ast.stmt) -> int:
     return min(one.lineno for one in [node, *getattr(node, "decorator_list", ())])
 
 
-def functions_in(source: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+def functions_in(source: str) -> dict[str, ast.FunctionDef]:
     """The functions of a module, and the methods of its classes as `Class.method`."""
     found = definitions_in(source)
-    return ((name, node) for name, node in found if isinstance(node, ast.FunctionDef))
+    return {name: node for name, node in found if isinstance(node, ast.FunctionDef)}
 
 
 def definitions_in(source: str) -> Iterator[tuple[str, ast.stmt]]:

@@ -25,7 +25,6 @@ class Collection(NamedTuple):
 
 
 def collect(workspace: Workspace, done: Mapping[str, ExerciseProgress]) -> Collection:
-    """The pieces of all passed exercises, in the order of the course."""
     found = Collection([], {})
     for exercise in workspace.started():
         entry, file = done.get(exercise.name), workspace.file(exercise)

@@ -5,8 +5,8 @@ The traffic is drawn from a seed, and served with the real engine on a clock who
     chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
     documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
 
-Requests come in bursts, and on average a little faster than the engine can serve them. Nobody knows
-the length of an answer: `max_tokens` is the same for all, and an answer ends before.
+Requests come in bursts, a little faster than the engine can serve them. Nobody knows the length of
+an answer: `max_tokens` is the same for all, and an answer ends before.
 
 The score is the geometric mean of five ratios to `fcfs` on the same traffic, each above 1 where the
 policy is better. Twice as good in one figure and half as good in another is no gain.
@@ -57,14 +57,9 @@ class PolicyRequest(NamedTuple):
 
 class Served(msgspec.Struct):
     priority: int
-    num_prompt_tokens: int
     arrived: float
     times: list[float] = []
     """When its tokens came, in seconds."""
-
-    @property
-    def time_to_first_token(self) -> float:
-        return self.times[0] - self.arrived
 
 
 def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[Served]:
@@ -89,7 +84,7 @@ def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[S
     engine.subscribe(note)
 
     def arrive(request_id: str, one: PolicyRequest) -> None:
-        served[f"{request_id}.0"] = Served(one.priority, len(one.prompt_token_ids), one.arrives)
+        served[f"{request_id}.0"] = Served(one.priority, one.arrives)
         params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
         prompt = {"prompt_token_ids": one.prompt_token_ids}
         engine.add_request(request_id, prompt, params, one.priority)
@@ -150,16 +145,8 @@ def _own_tokens(random: Random, count: int) -> list[int]:
 # ---- the score ----
 
 
-class PolicyFigures(NamedTuple):
-    """The first four are in seconds, and smaller is better."""
-
-    chat_median: float
-    chat_worst: float
-    any_worst: float
-    pause: float
-    tokens_per_second: float
-
-
+PolicyFigures = tuple[float, ...]
+"""One for each of `MEANINGS`. The first four are in seconds, and smaller is better."""
 MEANINGS = (
     ("chats p50", "half of the people who chat read their first word within this time"),
     ("chats p99", "and all but the unluckiest within this one"),
@@ -172,16 +159,12 @@ MEANINGS = (
 def figures_of(served: list[Served]) -> PolicyFigures:
     """served: the requests in order of arrival, each with at least one token"""
     chats = [one for one in served if one.priority == 0]
-    first_words = [one.time_to_first_token for one in chats]
+    waits, chat_waits = ([one.times[0] - one.arrived for one in some] for some in (served, chats))
     pauses = [max(b - a for a, b in pairwise(one.times)) for one in chats if len(one.times) > 1]
     seconds = max(one.times[-1] for one in served) - served[0].arrived
-    return PolicyFigures(
-        _percentile(first_words, 50),
-        _percentile(first_words, 99),
-        _percentile([one.time_to_first_token for one in served], 99),
-        _percentile(pauses, 90),
-        sum(len(one.times) for one in served) / seconds,
-    )
+    tokens = sum(len(one.times) for one in served) / seconds
+    percentiles = (chat_waits, 50), (chat_waits, 99), (waits, 99), (pauses, 90)
+    return *(_percentile(*one) for one in percentiles), tokens
 
 
 def _percentile(values: list[float], percent: int) -> float:

@@ -1,7 +1,4 @@
-"""The result of a check in words: what passes, the smallest failing case, and what to try next.
-
-Text from a student's code is cleaned, because it can contain escape sequences.
-"""
+"""The result of a check in words: what passes, the smallest failing case, and what to try next."""
 
 import json
 from collections.abc import Iterator
@@ -44,18 +41,16 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
 
 def _praise(result: Result) -> Iterator[str]:
     exercise = result.exercise
-    levels = [one.passed for one in result.behaviours if one.behaviour.judge is not None]
-    demo = f"See it with `minivllm exercise demo {exercise.name}`."
     if exercise.is_hunt:
         yield "Passed: this is the first step that breaks a rule."
         return
-    if levels:
-        yield f"Passed, with level {sum(levels)} of {len(levels)}."
-        yield demo
-    elif exercise.runs_in_engine:
-        yield f"Passed: the engine and the dashboard run on your code. {demo}"
-    else:
-        yield "Passed: your code gives the results of our own."
+    levels = [one.passed for one in result.behaviours if one.behaviour.judge is not None]
+    how = ": your code gives the results of our own"
+    if exercise.runs_in_engine:
+        how = ": the engine and the dashboard run on your code"
+    yield f"Passed{f', with level {sum(levels)} of {len(levels)}' if levels else how}."
+    if exercise.runs_in_engine:
+        yield f"See it with `minivllm exercise demo {exercise.name}`."
     yield f"Our own code: {exercise.source_file}"
 
 

@@ -1,11 +1,11 @@
 """Finds a random case on which student and engine differ, and makes it small.
 
-Cases are drawn uniformly, and the first few are small. Shrinking takes hundreds of runs, so it has
-a time limit. A timeout, which costs a second per run, is not shrunk at all.
+The first few are small. Shrinking takes hundreds of runs, so it has a time limit, and a timeout is
+not shrunk at all.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -55,7 +55,7 @@ def _shrunk(
     """Leave out elements and lower choices, as long as the case fails and there is time."""
     behaviour.cases(draw)
 
-    def fails(choices: Sequence[int]) -> bool:
+    def fails(choices: list[int]) -> bool:
         nonlocal best, draw
         smaller = Draw(Random(0), given=choices)
         case = behaviour.cases(smaller)

@@ -12,8 +12,6 @@ from minivllm.lessons.checker.catalogue import FOLDER, Exercise
 from minivllm.lessons.checker.report import event_of, words_of
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 
-MAX_ANSWER_BYTES = 10_000
-
 
 class Rule(NamedTuple):
     says: str
@@ -56,8 +54,7 @@ def read_answer(exercise: Exercise, file: Path) -> HuntAnswer | Failure:
     """Return the answer, or a failure: what to change, or `todo` if nothing is filled in."""
     last_step = events_in(exercise.recording)[-1]["step"]
     try:
-        with file.open("rb") as opened:
-            found = tomllib.loads(opened.read(MAX_ANSWER_BYTES).decode())
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
         step, rule = found.get("step"), found.get("rule")
         if (step, rule) == (0, ""):
             return Failure("todo", "TODO: fill in step and rule")

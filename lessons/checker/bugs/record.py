@@ -1,8 +1,7 @@
 """Records the engine with a fault: `python -m minivllm.lessons.checker.bugs.record [NAME...]`.
 
 The recipe of an exercise, in its `mistakes.toml`, has the fault as a change of source lines, the
-options of the house model's engine and its requests. On the virtual clock, each recording is the
-same.
+options of the house model's engine and its requests.
 """
 
 import sys
@@ -44,11 +43,8 @@ def _send(engine: LLMEngine, one: dict[str, Any]) -> None:
     messages = [{"role": "system", "content": one["system"]}] if "system" in one else []
     messages += [{"role": "user", "content": one["prompt"]}]
     token_ids = engine.tokenizer.apply_chat_template(messages)
-    samples, tokens = one.get("n", 1), one["max_tokens"]
-    temperature = 0.0 if samples == 1 else 1.0
-    params = SamplingParams(
-        n=samples, temperature=temperature, seed=1, ignore_eos=True, max_tokens=tokens
-    )
+    n, more = one.get("n", 1), {"ignore_eos": True, "max_tokens": one["max_tokens"]}
+    params = SamplingParams(n=n, temperature=float(n > 1), seed=1, **more)
     prompt = {"prompt_token_ids": token_ids, "prompt": one["prompt"]}
     engine.add_request(one["name"], prompt, params, one.get("priority", 0))
 

@@ -17,14 +17,14 @@ that the task leaves open. A student can leave out functions of a module that ru
 import that module, not its names. Import torch and Triton inside the function.
 """
 
-import ast
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw
+from minivllm.lessons.checker.cases.draw import Case, Draw
 
 Lines = Iterator[str]
 Observe = Callable[[Case], Iterable[str]]
@@ -41,7 +41,7 @@ class Behaviour(NamedTuple):
     name: str
     task: int
     hint: str
-    cases: CaseMaker
+    cases: Callable[[Draw], Case]
     observe: Observe
     is_trace: bool = False
     """Whether cases are request traces and lines are events, which `diff` can show."""
@@ -103,11 +103,10 @@ def behaviours_of(module: ModuleType) -> list[Behaviour]:
 
 def visible_tests(file: Path) -> Behaviour:
     """All tests of a visible_test.py as one behaviour: each test passes."""
-    nodes = ast.parse(file.read_text(encoding="utf-8")).body
-    names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
+    names = re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
 
     def visible(case: Case) -> list[str]:  # in the child process, the tests themselves run
-        return [f"{name}: passed" for name in names if name.startswith("test_")]
+        return [f"{name}: passed" for name in names]
 
     hint = "Read the test that fails: it is a small example."
     return Behaviour(VISIBLE, 0, hint, lambda draw: {}, visible, False, 1)

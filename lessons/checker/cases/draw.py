@@ -16,9 +16,7 @@ _AT_AN_END = 0.125
 
 
 class Draw:
-    def __init__(
-        self, random: Random, size: float = 1.0, given: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, random: Random, size: float = 1.0, given: list[int] | None = None) -> None:
         """size: scales the ranges; at most 1. given: choices in place of random ones, then zeros"""
         self._random, self._size = random, size
         self._given = None if given is None else iter(given)
@@ -36,7 +34,6 @@ class Draw:
         return options[self._choose(count - 1, lambda: self._random.randrange(count))]
 
     def boolean(self) -> bool:
-        """True or False; shrinks to False."""
         return bool(self._choose(1, lambda: self._random.random() < 0.5))
 
     def text(self, letters: str, least: int, most: int) -> str:
@@ -67,6 +64,3 @@ class Draw:
         if end < 2 * _AT_AN_END:
             return 0 if end < _AT_AN_END else most
         return self._random.randint(0, most)
-
-
-CaseMaker = Callable[[Draw], Case]

@@ -2,8 +2,7 @@
 
 Each slot stores a digest of its token and all earlier tokens. The next token is a digest of the
 slots that attention would read through the block table. So a wrong table, a block with two writers
-or a missing copy changes the text and the event log. A step works in the order of a real layer: all
-block copies, then all writes of the batch, then all reads.
+or a missing copy changes the text and the event log. Like a layer, it copies, writes, then reads.
 """
 
 from collections.abc import Iterator

@@ -37,7 +37,7 @@ def draw_request(draw: Draw) -> dict[str, Any]:
 
 
 def requests_with_samples(draw: Draw) -> dict[str, Any]:
-    """Draw a request, sometimes with several samples, so that blocks are shared and copied."""
+    """Several samples share blocks and copy them."""
     return {**draw_request(draw), "n": draw.integer(1, 3)}
 
 
@@ -79,14 +79,11 @@ def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
     """An engine with the toy model that checks all invariants after each step."""
     options = {name: value for name, value in case.items() if name not in _NOT_OPTIONS}
     num_blocks, size = case["num_blocks"], case["block_size"]
-    return LLMEngine(
-        EngineConfig(model="toy", check_invariants=True, **options),
-        ToyRunner(num_blocks, size, case.get("max_model_len", num_blocks * size)),
-        ToyTokenizer(),
-        clock=VirtualClock(),
-        proposer=ToyProposer(case["wrong_every"]) if "wrong_every" in case else None,
-        waiting=waiting,
-    )
+    config = EngineConfig(model="toy", check_invariants=True, **options)
+    runner = ToyRunner(num_blocks, size, case.get("max_model_len", num_blocks * size))
+    proposer = ToyProposer(case["wrong_every"]) if "wrong_every" in case else None
+    parts = {"clock": VirtualClock(), "proposer": proposer, "waiting": waiting}
+    return LLMEngine(config, runner, ToyTokenizer(), **parts)
 
 
 def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:

@@ -17,14 +17,11 @@ from types import CodeType, SimpleNamespace
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 
-TENSORS = {"numpy", "torch", "triton"}
-
 
 def plug_in(files: Mapping[str, Path]) -> None:
     """Import each file as the engine's module of this name. Raises any error that a file raises."""
-    for name in files:
-        if name in sys.modules:
-            raise ExerciseError(f"{name} is already imported: start a fresh process.")
+    if loaded := files.keys() & sys.modules.keys():
+        raise ExerciseError(f"{', '.join(loaded)} is already imported: start a fresh process.")
 
     def find_spec(name: str, *_: object) -> ModuleSpec | None:
         return spec_from_file_location(name, files[name]) if name in files else None
@@ -39,10 +36,7 @@ def plug_in(files: Mapping[str, Path]) -> None:
 
 
 def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> str:
-    """The last line of the student's file in the traceback, such as " in line 3"; may be empty.
-
-    given: functions that others wrote; the line that called them is reported, if it is his own
-    """
+    """The student's last line in the traceback outside of `given`, such as " in line 3, in pop"."""
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}" if error.lineno else " in the file"
     frames = lines_in(file, error)
@@ -68,4 +62,4 @@ def imports_of(exercise: Exercise) -> list[str]:
 def uses_tensors(exercise: Exercise) -> bool:
     """Whether the exercise's module needs NumPy, torch or Triton."""
     imported = () if exercise.is_hunt else imports_of(exercise)
-    return not {name.partition(".")[0] for name in imported}.isdisjoint(TENSORS)
+    return any(name.partition(".")[0] in ("numpy", "torch", "triton") for name in imported)

@@ -5,10 +5,10 @@ Behind it is `worker`, which forks a process with limits for each file.
 
 import json
 import os
-import subprocess
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class Session(AbstractContextManager["Session"]):
             )
         self._exercise, self._file = exercise, file
         self._seconds = exercise.seconds
-        self._worker: subprocess.Popen[str] | None = None
+        self._worker: Popen[str] | None = None
         self._scratch = TemporaryDirectory(prefix="minivllm-exercise-", ignore_cleanup_errors=True)
 
     def start(self) -> Failure | None:
@@ -54,18 +54,13 @@ class Session(AbstractContextManager["Session"]):
             self._seconds = IMPATIENCE * self._exercise.seconds
         return Reply(lines, None if failure is None else Failure(*failure))
 
-    def _start_worker(self) -> "subprocess.Popen[str]":
+    def _start_worker(self) -> "Popen[str]":
         scratch, worker = self._scratch.name, f"{__package__}.worker"
         folders = {"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch}
-        return subprocess.Popen(
-            [sys.executable, "-I", "-B", "-m", worker, self._exercise.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=scratch,
-            env={**folders, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
-            text=True,
-        )
+        command = [sys.executable, "-I", "-B", "-m", worker, self._exercise.name]
+        env = {**folders, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": DEVNULL}
+        return Popen(command, **pipes, cwd=scratch, env=env, text=True)
 
     def __exit__(self, *exc_info: object) -> None:
         if self._worker is not None:

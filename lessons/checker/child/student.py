@@ -25,8 +25,6 @@ MAX_FILE_BYTES = 1 << 20
 
 Limit = Callable[[float], AbstractContextManager[None]]
 """Seconds -> a context that raises `TimeIsUpError` after them."""
-Answer = list[Any]
-"""The lines that a case gives, and None or a failure: its kind and its text."""
 
 
 class TimeIsUpError(BaseException):
@@ -36,7 +34,7 @@ class TimeIsUpError(BaseException):
 class StudentModule:
     def __init__(self, exercise: Exercise, file: Path, limit: Limit) -> None:
         self._exercise, self._file, self._limit = exercise, file, limit
-        self._given = {name for name, _ in functions_in(exercise.source)} - set(exercise.holes)
+        self._given = functions_in(exercise.source).keys() - set(exercise.holes)
 
     def load(self) -> list[str] | None:
         """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
@@ -52,7 +50,8 @@ class StudentModule:
 
         return self._limited(load, LOADING * self._exercise.seconds)
 
-    def answer(self, question: dict[str, Any]) -> Answer:
+    def answer(self, question: dict[str, Any]) -> list[Any]:
+        """The lines of a case, and None or a failure: its kind and its text."""
         lines: list[str] = []
 
         def ask() -> None:
@@ -70,11 +69,11 @@ class StudentModule:
                 sys.stdout.flush()
                 sys.stderr.flush()
         except BaseException as error:  # SystemExit, too
-            where = plug.where_in(self._file, error, self._given)
-            return self._failure(error, where, seconds)
+            return self._failure(error, seconds)
         return None
 
-    def _failure(self, error: BaseException, where: str, seconds: float) -> list[str]:
+    def _failure(self, error: BaseException, seconds: float) -> list[str]:
+        where = plug.where_in(self._file, error, self._given)
         memory, most = self._exercise.memory_mb, MAX_FILE_BYTES >> 20
         match error:
             case TimeIsUpError():

@@ -3,8 +3,7 @@
 Each file has a process of its own, forked at the first question about it. So slow modules, such as
 torch and Triton, are imported once for a submission and all known mistakes. The limits are for
 accidents: memory, file size, printed output, processes, and time. A timer for processor time raises
-an exception, whose traceback shows the line of an endless loop; a process that waits is ended from
-here. After a failure other than an exception, the process is ended, too.
+an exception, whose traceback shows the line of an endless loop; a process that waits is ended.
 """
 
 import json
@@ -28,7 +27,7 @@ from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
 WALL_FACTOR = 20
-"""Allowed wall-clock seconds per allowed second of processor time: computers can be busy."""
+"""Wall-clock seconds per second of processor time: computers can be busy."""
 MAX_ANSWER_BYTES = 32 << 20
 
 
@@ -57,8 +56,8 @@ class _Process:
         self._process: Any = None
 
     def ask(self, question: dict[str, Any]) -> list[Any]:
-        """Ask the process, which is started if it does not run."""
         patience = WALL_FACTOR * question["seconds"]
+        lines: list[str] = []
         try:
             if self._process is None:
                 self._start()
@@ -67,16 +66,14 @@ class _Process:
                 raise TimeoutError
             lines, failure = json.loads(self._channel.recv_bytes(MAX_ANSWER_BYTES))
         except TimeoutError:
-            what = f"it did not answer in {patience:g} seconds: does it wait for something?"
-            lines, failure = [], ["time", what]
+            failure = ["time", f"it did not answer in {patience:g} seconds: what does it wait for?"]
         except (EOFError, ConnectionError):
             self._process.join()
             status = self._process.exitcode
             how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-            lines, failure = [], ["died", f"its process ended {how}"]
+            failure = ["died", f"its process ended {how}"]
         except (OSError, ValueError, TypeError):
-            what = "it wrote into the channel of the checker's own answers"
-            lines, failure = [], ["channel", what]
+            failure = ["channel", "it wrote into the channel of the checker's own answers"]
         if failure is not None and failure[0] not in ("raised", "todo"):
             self.end()
         return [lines, failure]
