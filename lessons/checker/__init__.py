@@ -3,8 +3,7 @@
 catalogue, holes, workspace   the exercises, a stub without some functions, the student's folder
 cases/       random cases: operations on one part, or request traces for the whole engine
 child/       reports what the student's code does in a case, in a process with limits
-search       finds a case in which the engine's own report is another, and makes it small
-diagnosis    finds the known mistake that fails in the same way
+search, diagnosis   find a small case with another report, and the known mistake that fails alike
 check        does all that for each behaviour of an exercise, and returns a `Result`
 report, diff, grade, dev_check   for students, teachers and authors of exercises
 """

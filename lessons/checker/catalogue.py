@@ -1,27 +1,21 @@
-"""`Exercise`: an entry of info.toml, and functions to find one by its name.
-
-The entries are in the order of the course, which `minivllm exercise next` follows.
-"""
+"""`Exercise`: an entry of info.toml, and functions to find one by its name."""
 
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError, TritonMissingError
 from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, visible_tests
-from minivllm.lessons.checker.mistakes import Mistake, read_mistakes
+from minivllm.lessons.checker.mistakes import Mistake
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
-HUNT_TASKS = (
-    "the rule that is broken",
-    "the step that breaks it first",
-    "a step and a rule are given",
-)
+HUNT_TASKS = ("the broken rule", "the step that breaks it first", "a step and a rule are given")
+HUNT_HINT = "Go through the recording step by step, and compare each with the rules."
 POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
 """No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
 
@@ -33,24 +27,23 @@ class Exercise(NamedTuple):
     level: str
     """core: what all else builds on; standard; stretch: long, or with tools of other courses."""
     minutes: int
-    hints: tuple[str, ...]
-    """Three hints: a question, where to look, pseudo-code."""
+    hints: Sequence[str]
     module: str = ""
     """Empty for "find the bug", where the student answers a question about a recording."""
-    holes: tuple[str, ...] = ()
+    holes: Sequence[str] = ()
     """The functions and methods of `module` that the student writes."""
     memory_mb: int = 512
-    """Memory limit of the student's process, in MB; torch needs a few thousand MB."""
+    """Limit of the student's process; torch needs a few thousand."""
     seconds: float = 2.0
-    """Processor time limit per case. A case normally needs a hundredth of this time."""
-
-    @property
-    def folder(self) -> Path:
-        return FOLDER / self.package
+    """Of processor time, per case."""
 
     @property
     def package(self) -> str:
         return self.name.replace("-", "_")
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.package
 
     @property
     def readme(self) -> str:
@@ -58,7 +51,6 @@ class Exercise(NamedTuple):
 
     @property
     def source_file(self) -> Path:
-        """The engine's own file, which has the solution. It is found without importing it."""
         return Path(find_spec(self.module).origin)
 
     @property
@@ -73,7 +65,6 @@ class Exercise(NamedTuple):
 
     @property
     def is_hunt(self) -> bool:
-        """Whether the student finds the fault in a recording, and writes no code."""
         return not self.module
 
     @property
@@ -82,26 +73,27 @@ class Exercise(NamedTuple):
 
     @property
     def student_file(self) -> str:
-        """The name of the student's file; the engine's file has the same name."""
         return "answer.toml" if self.is_hunt else f"{self.module.rpartition('.')[2]}.py"
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no right answer: a score takes its place."""
+        """Whether a score takes the place of a right answer."""
         return self.module == POLICY_MODULE
 
     @property
     def runs_in_engine(self) -> bool:
-        """Whether an engine runs the student's code.
-
-        A module of the lessons runs by itself, and so does what the engine leaves to llguidance.
-        """
+        # A module of the lessons runs alone, and so does what the engine leaves to llguidance.
         runs_alone = self.module.startswith(("minivllm.lessons.", "minivllm.structured_output."))
         return not self.is_hunt and (self.is_open or not runs_alone)
 
     @property
+    def recipe(self) -> dict[str, Any]:
+        """All of mistakes.toml: for "find the bug" also the answer, the fault and the requests."""
+        return tomllib.loads((self.folder / "mistakes.toml").read_text(encoding="utf-8"))
+
+    @property
     def mistakes(self) -> list[Mistake]:
-        return read_mistakes(self.folder / "mistakes.toml")
+        return [Mistake(**entry) for entry in self.recipe["mistake"]]
 
     @property
     def obstacle(self) -> str:
@@ -117,36 +109,29 @@ class Exercise(NamedTuple):
     def behaviours(self) -> list[Behaviour]:
         """What a submission must get right, with the visible tests as the last one."""
         if self.is_hunt:
-            hint = "Go through the recording step by step, and compare each with the rules."
             tasks = enumerate(HUNT_TASKS, start=1)
-            return [Behaviour(name, at, hint, list, list, False, 1) for at, name in tasks]
-        own = behaviours_of(self.behaviours_module())
-        return [*own, visible_tests(self.folder / "visible_test.py")]
-
-    def behaviours_module(self) -> ModuleType:
-        return import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
+            return [Behaviour(name, at, HUNT_HINT, list, list, False, 1) for at, name in tasks]
+        own = import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
+        return [*behaviours_of(own), visible_tests(self.folder / "visible_test.py")]
 
 
 @cache
 def exercises() -> tuple[Exercise, ...]:
     """In the order of the course."""
     entries = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
-    for entry in entries:
-        entry |= {"hints": tuple(entry["hints"]), "holes": tuple(entry.get("holes", ()))}
     return tuple(Exercise(**entry) for entry in entries)
 
 
 def find_exercise(name: str) -> Exercise:
     """Raises `ExerciseError` if there is no such exercise."""
-    for exercise in exercises():
-        if name in (exercise.name, exercise.package):
-            return exercise
-    known = ", ".join(exercise.name for exercise in exercises())
-    raise ExerciseError(f"There is no exercise {name!r}: choose one of {known}.")
+    found = next((one for one in exercises() if name in (one.name, one.package)), None)
+    if found is None:
+        known = ", ".join(exercise.name for exercise in exercises())
+        raise ExerciseError(f"There is no exercise {name!r}: choose one of {known}.")
+    return found
 
 
 def by_part() -> dict[str, list[Exercise]]:
-    """The parts of the list; each is in the order of the lessons."""
     parts: dict[str, list[Exercise]] = {"Core": [], "Find the bug": [], "More": []}
     for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson):
         more = "Find the bug" if exercise.is_hunt else "More"

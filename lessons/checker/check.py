@@ -14,24 +14,14 @@ from minivllm.lessons.checker.result import BehaviourResult, Result, result_with
 from minivllm.lessons.checker.search import cases_of, find_counterexample
 
 PATIENCE = 2.0
-"""Seconds to shrink the first failure."""
+"""Seconds to shrink the first failure; each later one is shrunk for a fraction of it."""
 IMPATIENCE = 0.15
-"""Each later failure is shrunk for this fraction of `PATIENCE`."""
 
 
-def check(
-    exercise: Exercise,
-    file: Path,
-    *,
-    seed: int = 0,
-    diagnoses: bool = True,
-    patience: float = PATIENCE,
-) -> Result:
-    """Run all checks. On a failure, look for the known misconception behind it."""
+def check(exercise: Exercise, file: Path, *, seed: int = 0, patience: float = PATIENCE) -> Result:
+    """Run all checks, and look for the known misconception behind a failure."""
     if exercise.is_hunt:
-        return judge(exercise, file, seed=seed)
-    if not diagnoses:
-        return run_behaviours(exercise, file, seed=seed, patience=patience)
+        return judge(exercise, file)
     with KnownMistakes(exercise) as known:
         return run_behaviours(exercise, file, seed=seed, patience=patience, known=known)
 
@@ -47,18 +37,14 @@ def run_behaviours(
 ) -> Result:
     """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
-    patience: seconds to shrink the first failure; 0 shrinks none
-    known: to compare with a failing submission
-    session: runs the submission; None starts a child process for it
+    patience: seconds to shrink the first failure; session: by default, a child process
     """
     exercise.require_what_it_needs()
     begin, left = time.monotonic(), patience
     results: list[BehaviourResult] = []
     with session or Session(exercise, file) as session:
-        failure = session.start()
-        if failure is not None:
-            seconds = time.monotonic() - begin
-            return result_without_cases(exercise, file, failure, seconds, seed)
+        if (failure := session.start()) is not None:
+            return result_without_cases(exercise, file, failure, seed)
         for one in exercise.behaviours():
             found = find_counterexample(one, session, seed=seed, shrink_seconds=left)
             left = left if found is None else IMPATIENCE * patience

@@ -1,19 +1,21 @@
 """Checks the exercises themselves, for their authors and for the tests.
 
-Yields one sentence per fault. An exercise without faults fulfils these rules:
+An exercise without faults fulfils these rules:
 
     the engine's own source passes every behaviour, and so every visible test
     the stub fails every behaviour with its TODO
     every known mistake fails, and gets its own hint and no other hint
     every behaviour catches a mistake; otherwise the behaviour may check nothing
     there are at least five mistakes, and three hints
+    a recording of "find the bug" is that of its fault, and differs from the engine's in time
 """
 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from minivllm.lessons.checker.bugs.judge import faults_of_hunt
+from minivllm.lessons.checker.bugs.judge import RULES, events_in, right_answer, tests_of
+from minivllm.lessons.checker.bugs.record import record
 from minivllm.lessons.checker.cases.behaviour import VISIBLE
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
 from minivllm.lessons.checker.check import run_behaviours
@@ -22,31 +24,30 @@ from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import Result
 
-MIN_MISTAKES = 5
+MIN_MISTAKES, MIN_WRONG_ANSWERS = 5, 3
 PATIENCE = 0.3
-"""Seconds to shrink a failing case: enough to distinguish the mistakes."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
-    faults = faults_of_hunt(exercise) if exercise.is_hunt else _faults(exercise)
+    with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
+        find = _faults_of_hunt if exercise.is_hunt else _faults
+        yield from (f"{exercise.name}: {fault}." for fault in find(exercise, Path(folder)))
     if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
         yield f"{exercise.name}: there must be {NUM_HINTS} hints."
-    yield from (f"{exercise.name}: {fault}." for fault in faults)
 
 
-def _faults(exercise: Exercise) -> Iterator[str]:
+def _faults(exercise: Exercise, folder: Path) -> Iterator[str]:
     if len(exercise.mistakes) < MIN_MISTAKES:
         yield f"there must be at least {MIN_MISTAKES} mistakes"
-    with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
-        file = Path(folder) / exercise.student_file
-        file.write_text(exercise.source, encoding="utf-8")
-        for one in run_behaviours(exercise, file).behaviours:
-            if not one.passed:
-                yield f"the engine's own source fails {one.behaviour.name!r}: {one.counterexample}"
-        file.write_text(stub(exercise), encoding="utf-8")
-        for one in run_behaviours(exercise, file).behaviours:
-            if one.failure is None or one.failure.kind != "todo":
-                yield f"the stub does not fail {one.behaviour.name!r} with its TODO: {one.failure}"
+    file = folder / exercise.student_file
+    file.write_text(exercise.source, encoding="utf-8")
+    for one in run_behaviours(exercise, file).behaviours:
+        if not one.passed:
+            yield f"the engine's own source fails {one.behaviour.name!r}: {one.counterexample}"
+    file.write_text(stub(exercise), encoding="utf-8")
+    for one in run_behaviours(exercise, file).behaviours:
+        if one.failure is None or one.failure.kind != "todo":
+            yield f"the stub does not fail {one.behaviour.name!r} with its TODO: {one.failure}"
     caught = {VISIBLE}
     with KnownMistakes(exercise) as known:
         for mistake in exercise.mistakes:
@@ -69,3 +70,24 @@ def _fault_of_mistake(own: Mistake, result: Result) -> str:
         return f"is not recognized ({ {one.failure for one in result.behaviours} })"
     others = [other.name for other in result.fitting if other != own]
     return f"cannot be distinguished from {' and '.join(others)}" if others else ""
+
+
+def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
+    right, answers = right_answer(exercise), [(one.step, one.rule) for one in exercise.mistakes]
+    recorded = events_in(exercise.recording)
+    if len({right, *answers}) <= max(len(answers), MIN_WRONG_ANSWERS):
+        yield f"there must be {MIN_WRONG_ANSWERS} wrong answers, and no two answers alike"
+    for step, rule in answers:
+        if rule not in RULES or not 1 <= step <= recorded[-1]["step"]:
+            yield f"no step {step} or no rule {rule}"
+    if not tests_of(exercise, right):
+        yield "nothing in the step of the answer puts its rule to the test"
+    record(exercise, folder / "fault.jsonl")
+    record(exercise, folder / "engine.jsonl", has_fault=False)
+    fault, engine = events_in(folder / "fault.jsonl"), events_in(folder / "engine.jsonl")
+    kinds = [sorted((one["step"], one["ev"]) for one in events) for events in (recorded, fault)]
+    if kinds[0] != kinds[1]:
+        yield "the engine with the fault gives another recording"
+    pairs = zip(fault, engine, strict=False)
+    if not any(a != b for a, b in pairs if a["step"] <= right.step):
+        yield "the engine without the fault does the same up to the answer's step"

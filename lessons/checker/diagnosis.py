@@ -7,9 +7,10 @@ An unfinished solution is not diagnosed: a wrong diagnosis is worse than none.
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Self
 
 from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
@@ -17,14 +18,15 @@ from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import UNUSABLE, BehaviourResult, Counterexample, Failure
-from minivllm.lessons.checker.search import cases_of, compare_lines
+from minivllm.lessons.checker.search import cases_of, compare
 
+_Found = Counterexample | None
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
 
 
-class KnownMistakes:
-    """Runs all known mistakes of an exercise in one session; a context manager."""
+class KnownMistakes(AbstractContextManager["KnownMistakes"]):
+    """All known mistakes of an exercise, in one session."""
 
     def __init__(self, exercise: Exercise) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="minivllm-mistakes-")
@@ -39,34 +41,28 @@ class KnownMistakes:
     def diagnose(
         self, results: list[BehaviourResult], submission: Session, seed: int
     ) -> list[Mistake]:
-        """The mistakes that fail in the same way as the submission, which runs further cases."""
         results = [one for one in results if one.behaviour.name != VISIBLE]
-        failures = [one.failure for one in results]
-        if all(one.passed for one in results) or any(
-            failure is not None and not failure.is_about_the_code for failure in failures
-        ):
+        failures = [one.failure for one in results if one.failure is not None]
+        is_finished = all(failure.is_about_the_code for failure in failures)
+        if not is_finished or all(one.passed for one in results):
             return []
         alike = self._mistakes
         for behaviour, case, expected, theirs, is_whole in _cases(results, submission, seed):
             if not alike:
                 break
-            replies = [self._session.ask(behaviour.key, case, self.file_of(one)) for one in alike]
-            pairs = zip(alike, replies, strict=True)
-            found = [(one, compare_lines(expected, behaviour, case, reply)) for one, reply in pairs]
+            run = partial(compare, behaviour, case, expected, self._session)
+            found = [(one, run(self.file_of(one))) for one in alike]
             alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
         return alike
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *exc_info: object) -> None:
-        self._session.close()
+        self._session.__exit__()
         self._folder.cleanup()
 
 
 def _cases(
     results: list[BehaviourResult], submission: Session, seed: int
-) -> Iterator[tuple[Behaviour, Case, list[str], Counterexample | None, bool]]:
+) -> Iterator[tuple[Behaviour, Case, list[str], _Found, bool]]:
     """(behaviour, case, the engine's lines, how the submission fails, whether in all lines)."""
     for behaviour, found, _ in results:
         if found is not None:
@@ -75,23 +71,12 @@ def _cases(
         # If the submission passes a behaviour, a mistake must pass all of its cases.
         num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
         for case, expected in islice(cases_of(behaviour, seed), num_cases):
-            theirs = None
-            if found is not None:
-                reply = submission.ask(behaviour.key, case)
-                theirs = compare_lines(expected, behaviour, case, reply)
+            theirs = found and compare(behaviour, case, expected, submission)
             yield behaviour, case, expected, theirs, False
 
 
-def _fail_alike(
-    ours: Counterexample | None,
-    theirs: Counterexample | None,
-    behaviour: Behaviour,
-    is_whole: bool,
-) -> bool:
-    """Whether both pass, or differ from the engine in the same way.
-
-    In large cases, compare only the first different line: later ones depend on how code is written.
-    """
+def _fail_alike(ours: _Found, theirs: _Found, behaviour: Behaviour, is_whole: bool) -> bool:
+    """Whether both pass, or differ in the same way: in large cases in the first different line."""
     if ours is None or theirs is None:
         return ours is theirs
     first = slice(ours.index, None if is_whole else ours.index + 1)
@@ -103,11 +88,12 @@ def _fail_alike(
 
 def _words(failure: Failure | None) -> str | None:
     """The failure without what differs between two solutions: line numbers and limits."""
-    if failure is None or failure.kind == "missed":  # what a judge says of lines without a failure
-        return None
-    if failure.kind in ("time", "memory"):
-        return "endless"  # an endless loop that collects data can hit either limit first
-    if failure.kind != "raised":
-        return failure.kind
-    head, marker, rest = failure.text.removeprefix(UNUSABLE).partition(" in line ")
-    return f"{head}:{rest.partition(':')[2]}".rstrip(":") if marker else head
+    match failure:
+        case None | Failure("missed"):  # what a judge says of lines without a failure
+            return None
+        case Failure("time" | "memory"):
+            return "endless"  # an endless loop that collects data can hit either limit first
+        case Failure("raised", text):
+            head, _, rest = text.removeprefix(UNUSABLE).partition(" in line ")
+            return f"{head}:{rest.partition(':')[2]}"
+    return failure.kind

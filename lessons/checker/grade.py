@@ -1,8 +1,7 @@
 """Grades a folder of submissions, in the formats of course software.
 
 The folder `DIR/STUDENT/` has a student's files, with or without a folder per exercise. Each student
-gets different cases, because the seed depends on the teacher's secret and the student's name. The
-engine's own output is not written; otherwise students could memorize the right results.
+gets different cases, because the seed depends on the teacher's secret and the student's name.
 """
 
 import csv
@@ -11,14 +10,14 @@ import os
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from io import TextIOWrapper
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minivllm import __version__
 from minivllm.errors import ExerciseError
-from minivllm.events.recording.whole_file import whole_file
+from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.child.plug import uses_tensors
@@ -26,10 +25,9 @@ from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 from minivllm.text import clean
 
-SCHEMA = "minivllm.grade/3"
+SCHEMA = "minivllm.grade/4"
 PATIENCE = 0.5
 """Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
-_EXPECTED = "give one that contains a folder for each student"
 MAX_AT_ONCE = 8
 """More threads do not help: this process computes the engine's own lines for all of them."""
 
@@ -37,12 +35,9 @@ MAX_AT_ONCE = 8
 class Grade(NamedTuple):
     student: str
     result: Result
-    file_hash: str
-    """Of the file before it ran; empty without a file."""
 
     @property
     def status(self) -> str:
-        """One of: pass, fail, error. An error means that the file could not be run."""
         return ("pass", "fail", "error")[self.result.exit_status]
 
 
@@ -52,20 +47,17 @@ def seed_for(secret: str, student: str, exercise: str) -> int:
 
 
 def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
-    """Whether the folder has one student's files (as on Gradescope) or a folder per student."""
+    """Whether the folder has the files of one student, as on Gradescope."""
     return any(_file_in(folder, exercise).is_file() for exercise in exercises)
 
 
 def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grade]:
     """Yield all grades. Raises `ExerciseError` if the folder has no students."""
-    if not folder.is_dir():
-        raise ExerciseError(f"{folder} is not a folder: {_EXPECTED}.")
-    students = [folder]
-    if not is_one_submission(folder, exercises):
-        inside = (one for one in folder.iterdir() if one.is_dir())
-        students = sorted(one for one in inside if not one.name.startswith("."))
+    alone = is_one_submission(folder, exercises)
+    students = [folder] if alone else sorted(folder.glob("[!.]*/"))
     if not students:
-        raise ExerciseError(f"{folder} is empty: {_EXPECTED}.")
+        expected = "give a folder that contains one for each student"
+        raise ExerciseError(f"{folder} is empty, or no folder: {expected}.")
     # A check is mostly a process that waits for another, so threads are enough. Checks with torch
     # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
     at_once = 1 if any(map(uses_tensors, exercises)) else min(os.cpu_count() or 1, MAX_AT_ONCE)
@@ -75,22 +67,17 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
     seed, file = seed_for(secret, student.name, exercise.name), _file_in(student, exercise)
-    file_hash = ""
-    try:
-        if file.is_file():
-            file_hash = "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
-            result = check(exercise, file, seed=seed, patience=PATIENCE)
-        else:
-            missing = Failure("died", f"there is no {exercise.student_file}")
-            result = result_without_cases(exercise, file, missing, 0.0, seed)
-    except ExerciseError:
-        raise
-    except Exception as error:  # one file must not cost the others their grades
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__} ({Path(last.filename).name}, line {last.lineno}): {error}"
-        ours = Failure("died", f"the checker itself failed on it, please report this: {what}")
-        result = result_without_cases(exercise, file, ours, 0.0, seed)
-    return Grade(student.name, result, file_hash)
+    what = f"there is no {exercise.student_file}"
+    if file.is_file():
+        try:
+            return Grade(student.name, check(exercise, file, seed=seed, patience=PATIENCE))
+        except ExerciseError:
+            raise
+        except Exception as error:  # one file must not cost the others their grades
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(last.filename).name}, line {last.lineno}"
+            what = f"please report this fault of ours: {type(error).__name__} ({place}): {error}"
+    return Grade(student.name, result_without_cases(exercise, file, Failure("died", what), seed))
 
 
 def _file_in(student: Path, exercise: Exercise) -> Path:
@@ -105,10 +92,9 @@ def _file_in(student: Path, exercise: Exercise) -> Path:
 def as_row(grade: Grade) -> dict[str, Any]:
     """A grade in one exercise, as a row of the table; `extra_data` of results.json has it, too."""
     result, first, believed = grade.result, grade.result.first_failure, grade.result.misconception
+    failed = "" if first is None else first.behaviour.name
     if result.could_not_run is not None:
         failed = not_loaded(result.could_not_run)
-    else:
-        failed = "" if first is None else first.behaviour.name
     return {
         "student": grade.student,
         "exercise": result.exercise.name,
@@ -119,56 +105,47 @@ def as_row(grade: Grade) -> dict[str, Any]:
         "misconception": "" if believed is None else believed.name,
         "seconds": round(result.seconds, 2),
         "seed": result.seed,
-        "student_hash": grade.file_hash,
     }
 
 
 def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
     """One student's results.json. https://gradescope-autograders.readthedocs.io/en/latest/specs/"""
     rows = [as_row(grade) for grade in grades]
+    tests = [
+        {
+            "name": f"{grade.result.exercise.name}: {one.behaviour.name}",
+            "status": "passed" if one.passed else "failed",
+            "score": int(one.passed),
+            "max_score": 1,
+            "output": "" if one.passed else _message(grade.result, one),
+        }
+        for grade in grades
+        for one in grade.result.behaviours
+    ]
+    by_exercise = {row["exercise"]: row for row in rows}
     return {
-        "score": sum(row["score"] for row in rows),
-        "max_score": sum(row["max_score"] for row in rows),
+        **{name: sum(row[name] for row in rows) for name in ("score", "max_score")},
         "execution_time": round(sum(row["seconds"] for row in rows), 2),
-        "output": "\n".join(
-            f"{row['exercise']}: {row['score']} of {row['max_score']} {row['first_failure']}".strip()
-            for row in rows
-        ),
-        "tests": [
-            {
-                "name": f"{grade.result.exercise.name}: {one.behaviour.name}",
-                "status": "passed" if one.passed else "failed",
-                "score": int(one.passed),
-                "max_score": 1,
-                "output": "" if one.passed else _message(grade.result, one),
-            }
-            for grade in grades
-            for one in grade.result.behaviours
-        ],
-        "extra_data": {
-            "schema": SCHEMA,
-            "engine": __version__,
-            "exercises": {row["exercise"]: row for row in rows},
-        },
+        "tests": tests,
+        "extra_data": {"schema": SCHEMA, "engine": __version__, "exercises": by_exercise},
     }
 
 
 def _message(result: Result, one: BehaviourResult) -> str:
     if result.could_not_run is not None:
         return f"The file could not be run: {not_loaded(result.could_not_run)}"
-    found = one.counterexample
+    found, hint = one.counterexample, hint_for(result, one)
     did = f"At line {found.index + 1} of the smallest case yours does: {yours_at(found)}"
-    hint = hint_for(result, one)
     return did if hint is None else f"{did}\nHint: {hint}"
 
 
 def write_csv(grades: list[Grade], path: Path) -> None:
-    rows = [as_row(grade) for grade in grades]
-    with whole_file(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
-        table = csv.DictWriter(text, list(rows[0]))
-        table.writeheader()
-        for row in rows:
-            table.writerow({**row, "student": _cell(row["student"])})
+    rows, text = [as_row(grade) for grade in grades], StringIO()
+    table = csv.DictWriter(text, list(rows[0]))
+    table.writeheader()
+    for row in rows:
+        table.writerow({**row, "student": _cell(row["student"])})
+    write_whole(path, text.getvalue())
 
 
 def _cell(text: str) -> str:

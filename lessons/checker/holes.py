@@ -1,7 +1,6 @@
 """Makes a student's file: the engine's own source without the bodies of some functions.
 
-`info.toml` names these functions (holes), such as `BlockPool.touch`. All other code stays, so a
-student's file is always up to date with the engine.
+`info.toml` names these functions (holes), such as `BlockPool.touch`. All other code stays.
 """
 
 import ast
@@ -13,32 +12,25 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 class Hole(NamedTuple):
-    """A function to be written by the student. Line numbers start at 1."""
+    """Lines, from 1: `first` of the function with its decorators, `begin` to `end` of the body."""
 
     owner: str
-    """The name of the class; empty for a function of the module."""
+    """Its class; empty for a function of the module."""
     name: str
     first: int
-    """The first line of the function, including decorators."""
     begin: int
-    """The first line of the body, after the docstring."""
     end: int
     indent: str
 
 
 def find_holes(exercise: Exercise) -> list[Hole]:
-    """Find the holes, in the order of the source.
-
-    Raises `ExerciseError` if a hole is missing in the source or has no docstring.
-    """
-    functions, found = dict(functions_in(exercise.source)), []
+    """In the order of the source. Raises `ExerciseError` if one is missing or has no docstring."""
+    functions, found = functions_in(exercise.source), []
     for name in exercise.holes:
         function = functions.get(name)
         if function is None or ast.get_docstring(function) is None:
-            raise ExerciseError(
-                f"{name}, a hole of {exercise.name}, must be a function of {exercise.module} with a"
-                " docstring."
-            )
+            must = f"must be a function of {exercise.module} with a docstring"
+            raise ExerciseError(f"{name}, a hole of {exercise.name}, {must}.")
         owner, _, name_in_owner = name.rpartition(".")
         docstring = function.body[0]
         lines = (first_line(function), docstring.end_lineno + 1, function.end_lineno)
@@ -48,25 +40,23 @@ def find_holes(exercise: Exercise) -> list[Hole]:
 
 def stub(exercise: Exercise) -> str:
     """The source in which a `TODO` that raises an error replaces the body of each hole."""
-    lines = exercise.source.splitlines()
-    todo = f"TODO {exercise.name}"
-    for hole in reversed(find_holes(exercise)):
-        lines[hole.begin - 1 : hole.end] = [
-            f"{hole.indent}# {todo}: {hole.name}",
-            f'{hole.indent}raise NotImplementedError("{todo}: write {hole.name}.")',
+    lines, todo = exercise.source.splitlines(), f"TODO {exercise.name}"
+    for _, name, _, begin, end, indent in reversed(find_holes(exercise)):
+        lines[begin - 1 : end] = [
+            f"{indent}# {todo}: {name}",
+            f'{indent}raise NotImplementedError("{todo}: write {name}.")',
         ]
     return "\n".join(lines) + "\n"
 
 
 def first_line(node: ast.stmt) -> int:
-    """The first line, from 1, including decorators."""
     return min(one.lineno for one in [node, *getattr(node, "decorator_list", ())])
 
 
-def functions_in(source: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+def functions_in(source: str) -> dict[str, ast.FunctionDef]:
     """The functions of a module, and the methods of its classes as `Class.method`."""
     found = definitions_in(source)
-    return ((name, node) for name, node in found if isinstance(node, ast.FunctionDef))
+    return {name: node for name, node in found if isinstance(node, ast.FunctionDef)}
 
 
 def definitions_in(source: str) -> Iterator[tuple[str, ast.stmt]]:

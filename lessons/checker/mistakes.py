@@ -1,7 +1,4 @@
-"""`Mistake`: a known wrong solution, as a small change of the engine's own file.
-
-An exercise has them in mistakes.toml; the held-out ones of the tests and tools/mutants have the
-same form:
+"""`Mistake`: a known wrong solution, as a small change of the engine's own file, in mistakes.toml:
 
     [[mistake]]
     name = "everything_at_the_tail"
@@ -10,13 +7,10 @@ same form:
     old = "self.free_queue.prepend(block)"         exactly once in the file
     new = "self.free_queue.append(block)"
 
-In place of `old` and `new`, `adds` is code at the end of the file: a function that replaces one of
-the file, or `class BlockPool(BlockPool)` with other methods. In "find the bug" a mistake is an
-answer: `step` and `rule`.
+In place of `old` and `new`, `adds` is code at the end of the file: `class BlockPool(BlockPool)`, say,
+with other methods. In "find the bug" a mistake is an answer: `step` and `rule`.
 """
 
-import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
@@ -25,9 +19,7 @@ from minivllm.errors import ExerciseError
 class Mistake(NamedTuple):
     name: str
     believes: str
-    """What a student with this misconception believes."""
     hint: str = ""
-    """What the student should look at."""
     old: str = ""
     new: str = ""
     adds: str = ""
@@ -46,7 +38,3 @@ def edited(source: str, old: str, new: str, name: str) -> str:
     if source.count(old) != 1:
         raise ExerciseError(f"{name}: {old!r} must be in the file once, not {source.count(old)}x.")
     return source.replace(old, new)
-
-
-def read_mistakes(file: Path) -> list[Mistake]:
-    return [Mistake(**entry) for entry in tomllib.loads(file.read_text("utf-8"))["mistake"]]

@@ -5,7 +5,7 @@ the functions that the other exercises asked for taken from their files.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import ExerciseProgress
 
 BESIDE_THE_ENGINE = ("minivllm.events.", "minivllm.kernels.")
-"""Readers of an engine's events, and kernels that a CPU interprets for seconds a step."""
+"""Readers of events, and kernels that a CPU interprets for seconds a step."""
 
 
 class Collection(NamedTuple):
@@ -25,7 +25,6 @@ class Collection(NamedTuple):
 
 
 def collect(workspace: Workspace, done: Mapping[str, ExerciseProgress]) -> Collection:
-    """Find the pieces of all passed exercises, in the order of the course."""
     found = Collection([], {})
     for exercise in workspace.started():
         entry, file = done.get(exercise.name), workspace.file(exercise)
@@ -50,28 +49,25 @@ def digest_of(exercise: Exercise, file: Path) -> str:
 
 def write_modules(pieces: Sequence[tuple[Exercise, Path]], folder: Path) -> None:
     """Write a file for each module, named as `minivllm.core.block_pool.py`."""
-    texts: dict[str, str] = {}
     for exercise, file in pieces:
-        text = file.read_text(encoding="utf-8")
-        if exercise.module in texts:
-            text = _with_holes(texts[exercise.module], text, exercise.holes)
-        texts[exercise.module] = text
-    for module, text in texts.items():
-        (folder / f"{module}.py").write_text(text, encoding="utf-8")
+        whole, text = folder / f"{exercise.module}.py", file.read_text(encoding="utf-8")
+        if whole.exists():
+            text = _with_holes(whole.read_text(encoding="utf-8"), text, exercise.holes)
+        whole.write_text(text, encoding="utf-8")
 
 
 def _with_holes(base: str, text: str, holes: Sequence[str]) -> str:
     """`base` with the functions `holes` of `text`, and with what else only `text` defines."""
-    theirs, lines = dict(_sources(text)), base.splitlines()
-    ours = dict(_sources(base))
-    for name in sorted(holes, key=lambda name: ours[name][0].start, reverse=True):
-        lines[ours[name][0]] = theirs[name][1]
-    more = [own for name, (_, own) in theirs.items() if "." not in name and name not in ours]
-    return "\n".join([*lines, *(line for own in more for line in own)]) + "\n"
+    ours, theirs, lines = _places(base), _places(text), base.splitlines()
+    new = text.splitlines()
+    for name in sorted(holes, key=lambda name: ours[name].start, reverse=True):
+        lines[ours[name]] = new[theirs[name]]
+    for name in theirs:
+        if "." not in name and name not in ours:
+            lines += new[theirs[name]]
+    return "\n".join(lines) + "\n"
 
 
-def _sources(text: str) -> Iterator[tuple[str, tuple[slice, list[str]]]]:
-    lines = text.splitlines()
-    for name, node in definitions_in(text):
-        where = slice(first_line(node) - 1, node.end_lineno)
-        yield name, (where, lines[where])
+def _places(text: str) -> dict[str, slice]:
+    found = definitions_in(text)
+    return {name: slice(first_line(node) - 1, node.end_lineno) for name, node in found}

@@ -1,7 +1,4 @@
-"""The result of a check in words: what passes, the smallest failing case, and what to try next.
-
-Text from a student's code is cleaned, because it can contain escape sequences.
-"""
+"""The result of a check in words: what passes, the smallest failing case, and what to try next."""
 
 import json
 from collections.abc import Iterator
@@ -17,54 +14,43 @@ _ENVELOPE = ("ev", "seq", "step", "t")
 
 
 def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
-    """Yield the lines of the report, for a terminal.
-
-    first_todo: line number of the first TODO in the student's file
-    """
-    name, failed = result.exercise.name, result.first_failure
+    """The lines for a terminal. first_todo: its line in the student's file"""
+    name, file, failed = result.exercise.name, result.file, result.first_failure
     if result.could_not_run is not None:
-        yield f"{name}: {result.file} could not be loaded: {not_loaded(result.could_not_run)}"
+        yield f"{name}: {file} could not be loaded: {not_loaded(result.could_not_run)}"
         return
     if result.is_untouched and first_todo is not None:
-        yield (
-            f"This failure is expected, and nothing is broken: open {result.file}, line"
-            f" {first_todo}, and write what is missing.\n"
-        )
+        expected = "This failure is expected, and nothing is broken"
+        yield f"{expected}: open {file}, line {first_todo}, and write what is missing.\n"
     for one in result.behaviours:
-        why = f": {yours_at(one.counterexample)}" if _is_visible_failure(one) else ""
+        is_shown = one.behaviour.name == VISIBLE and not one.passed
+        why = f": {yours_at(one.counterexample)}" if is_shown else ""
         yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name}{why}"
-    yield (
-        f"{name}: {result.score} of {result.max_score} checks passed in {result.seconds:.1f}"
-        " seconds."
-    )
+    score = f"{result.score} of {result.max_score} checks passed"
+    yield f"{name}: {score} in {result.seconds:.1f} seconds."
     for one in result.behaviours:
         yield from ["", *map(clean, one.told)] if one.told else ()
     if failed is not None:
         yield ""
         yield from describe_failure(failed)
+        yield ""
         yield from _advice(result, failed)
     if result.passed:
         yield from _praise(result)
 
 
-def _is_visible_failure(one: BehaviourResult) -> bool:
-    return one.behaviour.name == VISIBLE and not one.passed
-
-
 def _praise(result: Result) -> Iterator[str]:
     exercise = result.exercise
-    levels = [one for one in result.behaviours if one.behaviour.judge is not None]
-    demo = f"See it with `minivllm exercise demo {exercise.name}`."
     if exercise.is_hunt:
         yield "Passed: this is the first step that breaks a rule."
         return
-    if levels:
-        yield f"Passed, with level {sum(one.passed for one in levels)} of {len(levels)}."
-        yield demo
-    elif exercise.runs_in_engine:
-        yield f"Passed: the engine and the dashboard run on your code. {demo}"
-    else:
-        yield "Passed: your code gives the results of our own."
+    levels = [one.passed for one in result.behaviours if one.behaviour.judge is not None]
+    how = ": your code gives the results of our own"
+    if exercise.runs_in_engine:
+        how = ": the engine and the dashboard run on your code"
+    yield f"Passed{f', with level {sum(levels)} of {len(levels)}' if levels else how}."
+    if exercise.runs_in_engine:
+        yield f"See it with `minivllm exercise demo {exercise.name}`."
     yield f"Our own code: {exercise.source_file}"
 
 
@@ -75,41 +61,31 @@ def describe_failure(failed: BehaviourResult) -> Iterator[str]:
     if found.failure is not None and (found.failure.kind == "missed" or not found.expected):
         yield f"  {clean(found.failure.text)}"
         return
-    if failed.behaviour.is_trace:
-        yield "The smallest trace that shows it:"
+    is_trace = failed.behaviour.is_trace
+    yield f"The smallest {'trace' if is_trace else 'case'} that shows it:"
+    if is_trace:
         yield from (f"  {line}" for line in describe_trace(found.case).splitlines())
-    else:
-        yield "The smallest case that shows it:"
     begin = max(found.index - _LINES_BEFORE, 0)
     for number, line in enumerate(found.expected[begin : found.index], begin + 1):
-        yield f"  {number:>4}  {readable_line(line)}"
-    yield f"  {found.index + 1:>4}  the engine: {engines_at(found)}"
+        yield f"  {number:>4}  {_readable(line)}"
+    yield f"  {found.index + 1:>4}  the engine: {_line_at(found.expected, found.index, None)}"
     yield f"        yours:      {yours_at(found)}"
 
 
 def not_loaded(failure: Failure) -> str:
-    """Why a file could not be loaded, as the end of a sentence."""
     text = clean(failure.text)
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def hint_for(result: Result, failed: BehaviourResult) -> str | None:
-    """The hint for a failed behaviour, or None if it could mislead.
-
-    The first failure gets the misconception's hint, if one fits.
-    """
+    """The misconception's hint, the behaviour's own, or None if it could mislead."""
     failure = failed.failure
-    if failure is not None and not (failure.is_about_the_code or failure.kind == "time"):
-        return None
-    if result.could_not_run is not None:
+    is_about_it = failure is None or failure.is_about_the_code or failure.kind == "time"
+    if result.could_not_run is not None or not is_about_it:
         return None
     if result.misconception is not None and failed is result.first_failure:
         return result.misconception.hint
     return failed.behaviour.hint
-
-
-def engines_at(found: Counterexample) -> str:
-    return _line_at(found.expected, found.index, None)
 
 
 def yours_at(found: Counterexample) -> str:
@@ -119,16 +95,18 @@ def yours_at(found: Counterexample) -> str:
 def _line_at(lines: list[str], index: int, failure: Failure | None) -> str:
     if failure is not None and (failure.kind == "missed" or index >= len(lines)):
         return clean(failure.text)
-    return readable_line(lines[index]) if index < len(lines) else "nothing more happens"
+    return _readable(lines[index]) if index < len(lines) else "nothing more happens"
 
 
-def readable_line(line: str) -> str:
+def _readable(line: str) -> str:
     """The line in readable form, if it is an event; any other line unchanged."""
     event = event_of(line)
-    if event is None:
-        return clean(line.strip())[:_MOST_CHARACTERS]
+    return clean(line.strip() if event is None else words_of(event))[:_MOST_CHARACTERS]
+
+
+def words_of(event: dict[str, object]) -> str:
     fields = (f"{name}={value}" for name, value in event.items() if name not in _ENVELOPE)
-    return clean(f"step {event['step']}: {event['ev']} {' '.join(fields)}")[:_MOST_CHARACTERS]
+    return f"step {event['step']}: {event['ev']} {' '.join(fields)}"
 
 
 def event_of(line: str) -> dict[str, object] | None:
@@ -142,7 +120,6 @@ def event_of(line: str) -> dict[str, object] | None:
 
 def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
     name = result.exercise.name
-    yield ""
     if result.is_untouched:
         readme = result.file.with_name("README.md")
         yield f"Read {readme} first; `minivllm exercise hint {name}` prints a hint."

@@ -53,7 +53,6 @@ class Result(NamedTuple):
     exercise: Exercise
     file: Path
     could_not_run: Failure | None
-    """Why the file could not be loaded; None if it was loaded."""
     behaviours: list[BehaviourResult]
     fitting: list[Mistake]
     """The known mistakes that fail the same cases in the same way."""
@@ -62,7 +61,6 @@ class Result(NamedTuple):
 
     @property
     def misconception(self) -> Mistake | None:
-        """The misconception, if exactly one fits."""
         return self.fitting[0] if len(self.fitting) == 1 else None
 
     @property
@@ -71,8 +69,7 @@ class Result(NamedTuple):
 
     @property
     def score(self) -> int:
-        """How many behaviours pass. The visible tests are one of them."""
-        return sum(outcome.passed for outcome in self.behaviours)
+        return sum(one.passed for one in self.behaviours)
 
     @property
     def max_score(self) -> int:
@@ -80,26 +77,22 @@ class Result(NamedTuple):
 
     @property
     def first_failure(self) -> BehaviourResult | None:
-        return next((outcome for outcome in self.behaviours if not outcome.passed), None)
+        return next((one for one in self.behaviours if not one.passed), None)
 
     @property
     def is_untouched(self) -> bool:
         """Whether the check fails because the student has written nothing yet."""
-        failed = [outcome.failure for outcome in self.behaviours if not outcome.passed]
-        return bool(failed) and all(one is not None and one.kind == "todo" for one in failed)
+        kinds = {one.failure and one.failure.kind for one in self.behaviours if not one.passed}
+        return kinds == {"todo"}
 
     @property
     def exit_status(self) -> int:
         """0: passed, 1: failed, 2: could not run."""
-        if self.could_not_run is not None:
-            return 2
-        return 0 if self.passed else 1
+        return 2 if self.could_not_run is not None else int(not self.passed)
 
 
-def result_without_cases(
-    exercise: Exercise, file: Path, failure: Failure, seconds: float, seed: int
-) -> Result:
+def result_without_cases(exercise: Exercise, file: Path, failure: Failure, seed: int = 0) -> Result:
     """Every behaviour fails for the same reason: the file could not be run."""
     nothing = Counterexample({}, [], [], 0, failure)
     results = [BehaviourResult(behaviour, nothing) for behaviour in exercise.behaviours()]
-    return Result(exercise, file, failure, results, [], seconds, seed)
+    return Result(exercise, file, failure, results, [], 0.0, seed)

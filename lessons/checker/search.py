@@ -1,17 +1,18 @@
 """Finds a random case on which student and engine differ, and makes it small.
 
-Cases are drawn uniformly, and the first few are small. Shrinking takes hundreds of runs, so it has
-a time limit. A timeout, which costs a second per run, is not shrunk at all.
+The first few are small. Shrinking takes hundreds of runs, so it has a time limit, and a timeout is
+not shrunk at all.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case, Draw
-from minivllm.lessons.checker.child.session import Reply, Session
+from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.result import Counterexample, Failure
 
 _FULL_SIZE = 6
@@ -20,13 +21,10 @@ _FULL_SIZE = 6
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
-    """The smallest failing case that is found in the given time; None if all cases agree.
-
-    Without time, it is the first that fails.
-    """
+    """The smallest failing case that is found in time; None if all cases agree."""
     deadline = time.monotonic() + shrink_seconds
     for index, (case, expected) in enumerate(cases_of(behaviour, seed)):
-        found = compare_lines(expected, behaviour, case, session.ask(behaviour.key, case))
+        found = compare(behaviour, case, expected, session)
         if found is not None:
             is_cheap = found.failure is None or found.failure.kind == "raised"
             if is_cheap and shrink_seconds:
@@ -57,19 +55,17 @@ def _shrunk(
     """Leave out elements and lower choices, as long as the case fails and there is time."""
     behaviour.cases(draw)
 
-    def fails(choices: Sequence[int]) -> bool:
+    def fails(choices: list[int]) -> bool:
         nonlocal best, draw
         smaller = Draw(Random(0), given=choices)
         case = behaviour.cases(smaller)
         is_smaller = (len(smaller.choices), smaller.choices) < (len(draw.choices), draw.choices)
         if not is_smaller or time.monotonic() > deadline:
             return False
-        expected = list(behaviour.observe(case))
-        found = compare_lines(expected, behaviour, case, session.ask(behaviour.key, case))
-        if found is None:
-            return False
-        best, draw = found, smaller
-        return True
+        found = compare(behaviour, case, list(behaviour.observe(case)), session)
+        if found is not None:
+            best, draw = found, smaller
+        return found is not None
 
     before = None
     while before != draw.choices:
@@ -78,8 +74,7 @@ def _shrunk(
             for last in reversed(range(len(draw.elements))):
                 if some := draw.elements[max(last - count + 1, 0) : last + 1]:
                     fails(draw.choices[: some[0].start] + draw.choices[some[-1].stop :])
-        for index, choice in enumerate(draw.choices):
-            step = choice
+        for index, step in enumerate(draw.choices):
             while step and index < len(draw.choices):
                 lower = list(draw.choices)
                 lower[index] = max(lower[index] - step, 0)
@@ -87,16 +82,16 @@ def _shrunk(
     return best
 
 
-def compare_lines(
-    expected: list[str], behaviour: Behaviour, case: Case, reply: Reply
+def compare(
+    behaviour: Behaviour, case: Case, expected: list[str], session: Session, *file: Path
 ) -> Counterexample | None:
-    """Return a counterexample if the lines differ or end early, else None."""
-    actual, failure = reply
+    """Run a case. Return a counterexample if the lines differ or end early, else None."""
+    actual, failure = session.ask(behaviour.key, case, *file)
     index = behaviour.first_difference(expected, actual)
     if behaviour.judge is not None and failure is None:
         missed = behaviour.judge(case, expected, actual)
         failure = Failure("missed", missed) if missed else None
-        index = None if failure is None else index or 0
+        index = index or 0 if missed else None
     if index is None and failure is None:
         return None
     return Counterexample(case, expected, actual, len(actual) if index is None else index, failure)

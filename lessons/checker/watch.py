@@ -14,38 +14,30 @@ KEYS = "r run, h hint, d diff, l list, n next, x reset, q quit"
 
 
 def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[], object]]) -> None:
-    """Call `run` once, and again at each save or `r`, until `q` or Ctrl-C.
-
-    actions: key -> function; if the function returns a true value, watching ends
-    """
-    seen = None
-    while True:
+    """Call `run` once, and again at each save or `r`, until `q` or an action returns True."""
+    seen, key = None, ""
+    while key != "q" and not (key in actions and actions[key]()):
         with _single_keys():
             # While an editor replaces the file, it is missing.
             now = file.stat().st_mtime_ns if file.exists() else 0
-            if now != seen:
+            if now != seen or key == "r":
                 seen = now
                 run()
                 print(f"\nWatching {file}: {KEYS}.", flush=True)
             inputs = [sys.stdin] if sys.stdin.isatty() else []
             ready, _, _ = select.select(inputs, [], [], SECONDS_BETWEEN_LOOKS)
             key = os.read(sys.stdin.fileno(), 1).decode(errors="replace") if ready else ""
-        if key == "q":
-            return
-        if key == "r":
-            seen = None
-        elif key in actions and actions[key]():
-            return
 
 
 @contextmanager
 def _single_keys() -> Iterator[None]:
     """Read keys one by one and without echo. A key pressed during a check is not lost."""
-    before = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
     try:
-        if before is not None:
-            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        tty.setcbreak(sys.stdin, termios.TCSADRAIN)
         yield
     finally:
-        if before is not None:
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from minivllm.errors import ExerciseError
-from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
+from minivllm.lessons.checker.bugs.judge import ANSWER_STUB
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise, exercises
 from minivllm.lessons.checker.holes import stub
 
@@ -27,41 +27,39 @@ class Workspace:
     def is_started(self, exercise: Exercise) -> bool:
         return self.file(exercise).is_file()
 
+    def started(self) -> list[Exercise]:
+        return [exercise for exercise in exercises() if self.is_started(exercise)]
+
     def submission(self, exercise: Exercise) -> Path:
-        """The student's file. Raises `ExerciseError` if the exercise is not started."""
-        file = self.file(exercise)
-        if not file.is_file():
+        """The file. Raises `ExerciseError` if the exercise is not started."""
+        if not self.is_started(exercise):
             start = f"`minivllm exercise start {exercise.name}`"
-            raise ExerciseError(f"There is no {file}: create it with {start}.")
-        return file
+            raise ExerciseError(f"There is no {self.file(exercise)}: create it with {start}.")
+        return self.file(exercise)
 
     def start(self, exercise: Exercise) -> Path:
-        """Create the exercise's folder and return the file to edit.
-
-        Raises `ExerciseError` if the file exists already, or if the root is a repository.
-        """
-        file = self.file(exercise)
+        """Create the exercise's folder and return the file to edit."""
+        file, folder = self.file(exercise), self.folder(exercise)
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
             outside = "give a folder outside with --workspace, so that no solution is committed"
             raise ExerciseError(f"{self.root} is a repository: {outside}.")
         if file.is_file():
             again = f"or start again with `minivllm exercise reset {exercise.name}`"
             raise ExerciseError(f"{file} already exists: continue with it, {again}.")
+        given = exercise.recording.name if exercise.is_hunt else "visible_test.py"
         try:
-            self.folder(exercise).mkdir(parents=True, exist_ok=True)
-            given = exercise.recording.name if exercise.is_hunt else "visible_test.py"
+            folder.mkdir(parents=True, exist_ok=True)
             for name in ("README.md", given):
-                shutil.copyfile(exercise.folder / name, self.folder(exercise) / name)
-            shutil.copyfile(FOLDER / "assistants.md", self.folder(exercise) / "AGENTS.md")
+                shutil.copyfile(exercise.folder / name, folder / name)
+            shutil.copyfile(FOLDER / "assistants.md", folder / "AGENTS.md")
             file.write_text(start_of(exercise), encoding="utf-8")
         except OSError as error:
-            raise ExerciseError(f"{file.parent} cannot be written: {error.strerror}.") from error
+            raise ExerciseError(f"{folder} cannot be written: {error.strerror}.") from error
         return file
 
     def reset(self, exercise: Exercise) -> Path:
         """Replace the student's file by the stub. Returns the new path of the old file."""
-        file = self.submission(exercise)
-        number = 1
+        file, number = self.submission(exercise), 1
         while (kept := file.with_suffix(f".before-{number}{file.suffix}")).exists():
             number += 1
         file.rename(kept)
@@ -73,15 +71,10 @@ class Workspace:
         todo = "step = 0" if exercise.is_hunt else f"# TODO {exercise.name}"
         return next((number for number, line in enumerate(lines, 1) if todo in line), None)
 
-    def started(self) -> list[Exercise]:
-        return [exercise for exercise in exercises() if self.is_started(exercise)]
-
 
 def start_of(exercise: Exercise) -> str:
-    """The student's file at the start."""
     return ANSWER_STUB if exercise.is_hunt else stub(exercise)
 
 
 def default_root() -> Path:
-    chosen = os.environ.get("MINIVLLM_EXERCISES")
-    return Path(chosen) if chosen else Path.home() / "minivllm-exercises"
+    return Path(os.environ.get("MINIVLLM_EXERCISES") or Path.home() / "minivllm-exercises")

@@ -7,7 +7,7 @@ from exercise_section import engine_file, exercise_address, exercise_section
 from lesson_page import front_matter, played
 from page_text import escaped, table
 
-from minivllm.lessons.checker.bugs.rules import RULES
+from minivllm.lessons.checker.bugs.judge import RULES
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.course.course import COURSE, SCREENS, VIEWS
 from minivllm.lessons.course.library import find_lesson, lessons
@@ -68,7 +68,7 @@ def all_exercises() -> str:
 
 
 def rules() -> str:
-    return table(("rule", "what it says"), ((f"`{name}`", rule) for name, rule in RULES.items()))
+    return table(("rule", "what it says"), ((f"`{name}`", one.says) for name, one in RULES.items()))
 
 
 def weeks() -> str:

@@ -10,7 +10,6 @@ from textwrap import dedent
 
 from page_text import ROOT, box, escaped, table
 
-from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.course.library import find_lesson
@@ -67,7 +66,7 @@ def _what_to_write(exercise: Exercise) -> str:
         head = dedent("\n".join(lines[hole.first - 1 : hole.begin - 1]))
         heads.append(f"{of}{head}\n    ...  # TODO {exercise.name}")
     functions = "\n\n\n".join(heads)
-    behaviours = behaviours_of(exercise.behaviours_module())
+    behaviours = exercise.behaviours()[:-1]
     rows = [(one.task, escaped(one.name), one.examples) for one in behaviours]
     compared = table(
         ("task", "what must hold", "cases"), [*rows, ("", "all tests of `visible_test.py`", "")]

@@ -1,19 +1,15 @@
 """Records the engine with a fault: `python -m minivllm.lessons.checker.bugs.record [NAME...]`.
 
 The recipe of an exercise, in its `mistakes.toml`, has the fault as a change of source lines, the
-options of the house model's engine and its requests. On the virtual clock, each recording is the
-same.
+options of the house model's engine and its requests.
 """
 
 import sys
-import tempfile
-import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from runpy import run_path
 from typing import Any
+from unittest.mock import patch
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
@@ -25,14 +21,15 @@ from minivllm.lessons.scenarios.house import QUICK
 from minivllm.sampling_params import SamplingParams
 
 
-def record(exercise: Exercise, path: Path) -> None:
+def record(exercise: Exercise, path: Path, *, has_fault: bool = True) -> None:
     """Run the requests of the recipe and write every event to `path`."""
-    recipe = tomllib.loads((exercise.folder / "mistakes.toml").read_text(encoding="utf-8"))
+    recipe = exercise.recipe
     options = {**QUICK, "dtype": "float32", "device": "cpu", **recipe["options"]}
     config = EngineConfig(model="house", **options)
     engine = LLMEngine.from_config(config, clock=VirtualClock())
     pending = recipe["request"]
-    with LogWriter(path, engine.log_header()) as writer, broken(**recipe["fault"]):
+    fault = broken(**recipe["fault"]) if has_fault else nullcontext()
+    with LogWriter(path, engine.log_header()) as writer, fault:
         engine.subscribe(writer.write)
         for step in range(recipe["steps"]):
             while pending and pending[0]["arrives"] <= step:
@@ -46,35 +43,21 @@ def _send(engine: LLMEngine, one: dict[str, Any]) -> None:
     messages = [{"role": "system", "content": one["system"]}] if "system" in one else []
     messages += [{"role": "user", "content": one["prompt"]}]
     token_ids = engine.tokenizer.apply_chat_template(messages)
-    samples = one.get("n", 1)
-    params = SamplingParams(
-        temperature=0.0 if samples == 1 else 1.0,
-        seed=1,
-        ignore_eos=True,
-        max_tokens=one["max_tokens"],
-        n=samples,
-    )
+    n, more = one.get("n", 1), {"ignore_eos": True, "max_tokens": one["max_tokens"]}
+    params = SamplingParams(n=n, temperature=float(n > 1), seed=1, **more)
     prompt = {"prompt_token_ids": token_ids, "prompt": one["prompt"]}
     engine.add_request(one["name"], prompt, params, one.get("priority", 0))
 
 
-@contextmanager
-def broken(method: str, old: str, new: str) -> Iterator[None]:
+def broken(method: str, old: str, new: str) -> AbstractContextManager[object]:
     """Replace the method `module:Class.method` by its changed version while the context is open."""
     module_name, _, name = method.partition(":")
     class_name, _, name = name.partition(".")
     module = import_module(module_name)
     source = Path(module.__file__).read_text(encoding="utf-8")
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-        file.write(edited(source, old, new, method))
-        file.flush()
-        changed = run_path(file.name)[class_name]
-    owner, original = getattr(module, class_name), getattr(getattr(module, class_name), name)
-    setattr(owner, name, getattr(changed, name))
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
+    changed = {"__name__": module_name}
+    exec(edited(source, old, new, method), changed)  # noqa: S102 (our own source)
+    return patch.object(getattr(module, class_name), name, getattr(changed[class_name], name))
 
 
 if __name__ == "__main__":

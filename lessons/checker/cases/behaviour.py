@@ -4,11 +4,7 @@ The function yields lines. It runs twice: here with the engine's own source, and
 with the student's source. A solution is right if both runs yield the same lines, and the first
 different line shows the wrong step. The cases are random.
 
-    from minivllm.core.block_pool import BlockPool  # in the child, the student's module
-
-    def operations(draw): ...  # a random case, as plain data
-
-    @behaviour(task=2, cases=operations)
+    @behaviour(task=2, cases=operations)  # operations(draw): a random case, as plain data
     def owners(case):
         '''the last owner frees the block
 
@@ -16,22 +12,19 @@ different line shows the wrong step. The cases are random.
         '''
         yield f"release({block_id}): ..."
 
-Any two right solutions must yield the same lines. So lines must not contain addresses or private
-names, or depend on an order that the task leaves open. For results that can differ slightly, such
-as floats, pass `agree`.
-
-A student can leave out functions of a module that runs by itself. So import that module, not its
-names. Import torch and Triton inside the function: a list of exercises must not wait for them.
+Any two right solutions must yield the same lines: without addresses, private names, or an order
+that the task leaves open. A student can leave out functions of a module that runs by itself, so
+import that module, not its names. Import torch and Triton inside the function.
 """
 
-import ast
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw
+from minivllm.lessons.checker.cases.draw import Case, Draw
 
 Lines = Iterator[str]
 Observe = Callable[[Case], Iterable[str]]
@@ -47,25 +40,21 @@ __all__ = ("VISIBLE", "Behaviour", "Case", "Draw", "Lines", "behaviour", "nearly
 class Behaviour(NamedTuple):
     name: str
     task: int
-    """Number of the task in the README."""
     hint: str
-    """The hint to show on a failure if no known misconception matches."""
-    cases: CaseMaker
+    cases: Callable[[Draw], Case]
     observe: Observe
     is_trace: bool = False
-    """Whether cases are request traces and lines are events, so that `diff` can show them."""
+    """Whether cases are request traces and lines are events, which `diff` can show."""
     examples: int = 60
     agree: Agree | None = None
-    """Decides whether two lines count as equal; None means `==`."""
     judge: Judge | None = None
-    """Judges the lines where there is no right answer that they could be compared with."""
+    """For lines without a right answer that they could be compared with."""
     tell: Tell | None = None
     is_bonus: bool = False
     """Whether a solution passes without it; it still counts in the score."""
 
     @property
     def key(self) -> str:
-        """The function's name, which selects it in the child process."""
         return self.observe.__name__
 
     def first_difference(self, expected: list[str], actual: list[str]) -> int | None:
@@ -77,10 +66,7 @@ class Behaviour(NamedTuple):
 
 
 def behaviour(*, trace: bool = False, **fields: Any) -> Callable[[Observe], Behaviour]:
-    """Turn a function into a `Behaviour` with these fields.
-
-    The function's docstring has the name, an empty line, and the hint.
-    """
+    """Turn a function into a `Behaviour`: its docstring has the name, an empty line, and the hint."""
 
     def make(observe: Observe) -> Behaviour:
         name, hint = (" ".join(part.split()) for part in observe.__doc__.split("\n\n"))
@@ -97,9 +83,8 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
     """
 
     def agree(expected: str, actual: str) -> bool:
-        (words, _, numbers), (other_words, _, others) = (
-            line.partition("|") for line in (expected, actual)
-        )
+        words, _, numbers = expected.partition("|")
+        other_words, _, others = actual.partition("|")
         least = half if half and "bfloat16" in words else tolerance
         try:
             pairs = zip(map(float, numbers.split()), map(float, others.split()), strict=True)
@@ -118,11 +103,10 @@ def behaviours_of(module: ModuleType) -> list[Behaviour]:
 
 def visible_tests(file: Path) -> Behaviour:
     """All tests of a visible_test.py as one behaviour: each test passes."""
-    nodes = ast.parse(file.read_text(encoding="utf-8")).body
-    names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
+    names = re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
 
     def visible(case: Case) -> list[str]:  # in the child process, the tests themselves run
-        return [f"{name}: passed" for name in names if name.startswith("test_")]
+        return [f"{name}: passed" for name in names]
 
     hint = "Read the test that fails: it is a small example."
     return Behaviour(VISIBLE, 0, hint, lambda draw: {}, visible, False, 1)

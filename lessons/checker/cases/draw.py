@@ -1,9 +1,8 @@
 """`Draw`: the random values of a case, as a list of choices that can be made smaller.
 
-Draw only plain data (numbers, strings, lists, dicts), because a case is sent to the child as JSON.
-Each value comes from a whole number, and a smaller number must mean a simpler value: to shrink a
-case is to leave choices out or to lower them, and to draw it again (like hypothesis does). Use
-`list_of` for lists: only its elements can be left out.
+Draw only plain data, because a case is sent to the child as JSON. Each value comes from a whole
+number, and a smaller one must mean a simpler value: to shrink a case is to leave choices out or to
+lower them, and to draw it again (like hypothesis does). Only elements of `list_of` are left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,20 +12,17 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Case = Any
-"""Plain data that JSON can encode."""
 _AT_AN_END = 0.125
 
 
 class Draw:
-    def __init__(
-        self, random: Random, size: float = 1.0, given: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, random: Random, size: float = 1.0, given: list[int] | None = None) -> None:
         """size: scales the ranges; at most 1. given: choices in place of random ones, then zeros"""
         self._random, self._size = random, size
         self._given = None if given is None else iter(given)
         self.choices: list[int] = []
         self.elements: list[slice] = []
-        """For each list element that can be left out: its choices."""
+        """The choices of each list element that can be left out."""
 
     def integer(self, least: int, most: int) -> int:
         """A whole number; shrinks to `least`. Both ends of the range are more frequent."""
@@ -38,15 +34,7 @@ class Draw:
         return options[self._choose(count - 1, lambda: self._random.randrange(count))]
 
     def boolean(self) -> bool:
-        """True or False; shrinks to False."""
         return bool(self._choose(1, lambda: self._random.random() < 0.5))
-
-    def number(self, least: float, most: float) -> float:
-        """A finite float; shrinks to `least`."""
-        steps = 1 << 53
-        return least + (most - least) * (
-            self._choose(steps, lambda: int(self._random.random() * steps)) / steps
-        )
 
     def text(self, letters: str, least: int, most: int) -> str:
         """A text of `least` to `most` of these letters; shrinks to fewer and earlier letters."""
@@ -76,6 +64,3 @@ class Draw:
         if end < 2 * _AT_AN_END:
             return 0 if end < _AT_AN_END else most
         return self._random.randint(0, most)
-
-
-CaseMaker = Callable[[Draw], Case]

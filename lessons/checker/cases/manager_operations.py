@@ -1,7 +1,4 @@
-"""A small KV cache manager or scheduler with its own sequences, for exercises.
-
-The bus has a listener, because events are made only for a listener.
-"""
+"""A small KV cache manager or scheduler with its own sequences, for exercises."""
 
 from typing import Any
 
@@ -16,19 +13,15 @@ from minivllm.sampling_params import SamplingParams
 
 
 def manager_of(
-    num_blocks: int,
-    block_size: int = 4,
-    enable_prefix_caching: bool = False,
-    kind: type | None = None,
+    num_blocks: int, block_size: int = 4, enable_prefix_caching: bool = False, kind: Any = None
 ) -> Any:
     bus = EventBus(VirtualClock())
-    bus.subscribe(lambda event: None)
+    bus.subscribe(lambda event: None)  # events are made only for a listener
     kind = kind or KVCacheManager  # not as a default: the name is looked up at each call
     return kind(BlockPool(num_blocks, bus), block_size, enable_prefix_caching, bus)
 
 
 def scheduler_of(manager: Any, max_model_len: int, kind: type | None = None, **options: Any) -> Any:
-    """options: of the engine's configuration"""
     kind = kind or Scheduler
     return kind(EngineConfig(**options), manager, max_model_len, manager._bus)
 

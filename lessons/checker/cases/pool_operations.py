@@ -1,7 +1,6 @@
 """Random operations on a block pool, with the pool's whole state after each operation.
 
-Operations that the contract forbids (pop from an empty pool, cache a block twice) are never run,
-because their result is unspecified.
+Operations that the contract forbids (pop from an empty pool, cache a block twice) are never run.
 """
 
 from collections.abc import Iterator
@@ -22,14 +21,10 @@ def _operation(draw: Draw) -> list[int]:
 
 
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
-    """Draw a small pool, and numbers that select allowed operations of these kinds."""
     # Join three lists, because many mistakes need a long run.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
-    return {
-        "num_blocks": draw.integer(1, 4),
-        "kinds": list(kinds),
-        "operations": [one for part in parts for one in part],
-    }
+    operations = [one for part in parts for one in part]
+    return {"num_blocks": draw.integer(1, 4), "kinds": list(kinds), "operations": operations}
 
 
 def tell_operations(case: Case) -> Iterator[str]:

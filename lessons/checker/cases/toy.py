@@ -2,8 +2,7 @@
 
 Each slot stores a digest of its token and all earlier tokens. The next token is a digest of the
 slots that attention would read through the block table. So a wrong table, a block with two writers
-or a missing copy changes the text and the event log. A step works in the order of a real layer: all
-block copies, then all writes of the batch, then all reads.
+or a missing copy changes the text and the event log. Like a layer, it copies, writes, then reads.
 """
 
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ EOS = VOCAB_SIZE - 1
 
 
 def _digest_of_prefix(token_ids: list[int]) -> int:
-    """What the slot of the last of these tokens stores."""
+    """What the slot of the last token stores."""
     return crc32(bytes(token_ids))
 
 
@@ -42,14 +41,12 @@ class ToyTokenizer(ScriptedTokenizer):
 
 class ToyRunner:
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int) -> None:
-        self.num_blocks = num_blocks
-        self.max_model_len = max_model_len
+        self.num_blocks, self.max_model_len = num_blocks, max_model_len
         self._block_size = block_size
         self._kv: dict[int, int] = {}
 
     def device_works(self) -> bool:
-        # False disables retries: an error in the student's code must be visible.
-        return False
+        return False  # no retries: an error in the student's code must be visible
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         size = self._block_size
@@ -58,27 +55,26 @@ class ToyRunner:
                 self._kv[copy.dst * size + offset] = self._kv.get(copy.src * size + offset, 0)
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        size = self._block_size
         for item in plan.scheduled:
             token_ids = [*item.sequence.token_ids, *item.draft_token_ids]
-            slots = slot_mapping(item.sequence, item.start, item.num_tokens, size)
-            for position, slot in enumerate(slots, item.start):
+            slots = slot_mapping(item.sequence, item.start, item.num_tokens, self._block_size)
+            for end, slot in enumerate(slots, item.start + 1):
                 if slot != NOT_WRITTEN:
-                    self._kv[slot] = _digest_of_prefix(token_ids[: position + 1])
+                    self._kv[slot] = _digest_of_prefix(token_ids[:end])
         return StepResult([digest for item in plan.scheduled for digest in self._rows(item)])
 
     def _rows(self, item: ScheduledSequence) -> Iterator[int]:
         """One digest for each sampling sequence, and one after each draft."""
         num_known = item.start + item.num_tokens - len(item.draft_token_ids)
         for sequence in item.sampling:
-            yield _digest([*self._read(sequence, num_known)], sequence.index)
+            yield self._read(sequence, num_known)
         for number, _ in enumerate(item.draft_token_ids, 1):
-            yield _digest([*self._read(item.sequence, num_known + number)], item.sequence.index)
+            yield self._read(item.sequence, num_known + number)
 
-    def _read(self, sequence: Sequence, num_tokens: int) -> Iterator[int]:
-        for position in range(num_tokens):
-            block = sequence.block_table[position // self._block_size]
-            yield self._kv.get(block.block_id * self._block_size + position % self._block_size, 0)
+    def _read(self, sequence: Sequence, num_tokens: int) -> int:
+        table, size = sequence.block_table, self._block_size
+        slots = (table[at // size].block_id * size + at % size for at in range(num_tokens))
+        return _digest([self._kv.get(slot, 0) for slot in slots], sequence.index)
 
     def sample_tokens(self, sequences: list[Sequence], logits: list[int], *_) -> list[SampledToken]:
         # Never sample end-of-sequence, so that max_tokens sets the length.

@@ -5,6 +5,7 @@ tiny and prompts share beginnings, so hits, evictions and preemptions are freque
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from minivllm.lessons.checker.cases.toy import ToyProposer, ToyRunner, ToyTokeni
 from minivllm.sampling_params import SamplingParams
 
 MAX_STEPS = 300
+_NOT_OPTIONS = ("num_blocks", "max_model_len", "requests", "wrong_every")
 Trace = dict[str, Any]
 
 
@@ -35,7 +37,7 @@ def draw_request(draw: Draw) -> dict[str, Any]:
 
 
 def requests_with_samples(draw: Draw) -> dict[str, Any]:
-    """Draw a request, sometimes with several samples, so that blocks are shared and copied."""
+    """Several samples share blocks and copy them."""
     return {**draw_request(draw), "n": draw.integer(1, 3)}
 
 
@@ -63,10 +65,8 @@ def describe_trace(case: Trace) -> str:
     for number, one in enumerate(case["requests"]):
         samples = f", {one['n']} samples" if one.get("n", 1) > 1 else ""
         shared = f", the first {one['alike']} shared with the others" if one["alike"] else ""
-        lines.append(
-            f"r{number} arrives before step {one['arrives'] + 1}: {len(_prompt(one))}"
-            f" tokens{shared}; max_tokens {one['max_tokens']}{samples}"
-        )
+        what = f"{len(_prompt(one))} tokens{shared}; max_tokens {one['max_tokens']}{samples}"
+        lines.append(f"r{number} arrives before step {one['arrives'] + 1}: {what}")
     return "\n".join(lines)
 
 
@@ -76,42 +76,25 @@ def _prompt(one: dict[str, Any]) -> list[int]:
 
 
 def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
-    """Build an engine with the toy model that checks all invariants after each step.
-
-    waiting: a queue with a policy of its own
-    """
-    own = ("num_blocks", "max_model_len", "requests", "wrong_every")
-    options = {name: value for name, value in case.items() if name not in own}
+    """An engine with the toy model that checks all invariants after each step."""
+    options = {name: value for name, value in case.items() if name not in _NOT_OPTIONS}
     num_blocks, size = case["num_blocks"], case["block_size"]
-    return LLMEngine(
-        EngineConfig(model="toy", check_invariants=True, **options),
-        ToyRunner(num_blocks, size, case.get("max_model_len", num_blocks * size)),
-        ToyTokenizer(),
-        clock=VirtualClock(),
-        proposer=ToyProposer(case["wrong_every"]) if "wrong_every" in case else None,
-        waiting=waiting,
-    )
+    config = EngineConfig(model="toy", check_invariants=True, **options)
+    runner = ToyRunner(num_blocks, size, case.get("max_model_len", num_blocks * size))
+    proposer = ToyProposer(case["wrong_every"]) if "wrong_every" in case else None
+    parts = {"clock": VirtualClock(), "proposer": proposer, "waiting": waiting}
+    return LLMEngine(config, runner, ToyTokenizer(), **parts)
 
 
 def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
-    """Run the case, and yield every event as a line of a recording.
-
-    engine: an engine built for this case, for example with more listeners; None builds one
-    """
+    """Run the case, and yield every event as a line of a recording."""
     engine = build_engine(case) if engine is None else engine
     events: list[Event] = []
     engine.subscribe(events.append)
     pending = sorted(enumerate(case["requests"]), key=lambda numbered: numbered[1]["arrives"])
     for step in range(MAX_STEPS):
         while pending and pending[0][1]["arrives"] <= step:
-            number, one = pending.pop(0)
-            params = SamplingParams(temperature=0, max_tokens=one["max_tokens"], n=one.get("n", 1))
-            try:
-                engine.add_request(
-                    f"r{number}", {"prompt_token_ids": _prompt(one)}, params, one.get("priority", 0)
-                )
-            except InvalidRequestError:
-                continue  # too large for this pool or batch: rejected on both sides
+            _add(engine, *pending.pop(0))
         try:
             engine.step()
         finally:
@@ -121,6 +104,13 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
         if not pending and not engine.has_unfinished_requests():
             return
     yield f"still unfinished after {MAX_STEPS} steps"
+
+
+def _add(engine: LLMEngine, number: int, one: dict[str, Any]) -> None:
+    params = SamplingParams(temperature=0, max_tokens=one["max_tokens"], n=one.get("n", 1))
+    prompt = {"prompt_token_ids": _prompt(one)}
+    with suppress(InvalidRequestError):  # too large for this pool or batch, on both sides
+        engine.add_request(f"r{number}", prompt, params, one.get("priority", 0))
 
 
 def write_recording(case: Trace, lines: list[str], path: Path) -> None:

@@ -1,7 +1,7 @@
 """Loads a student's file under the name of the engine's module, before the engine imports it.
 
-Then the whole engine, its invariants and the dashboard run with it. Order matters, because `from minivllm.core.block_pool import BlockPool` copies a name. A module that
-was imported earlier would still use the engine's own code, so every check would pass.
+Then the whole engine, its invariants and the dashboard run with it. Order matters: a module that
+was imported earlier has copied the engine's own names, so every check would pass.
 """
 
 import ast
@@ -12,31 +12,21 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType
+from types import CodeType, SimpleNamespace
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 
-TENSORS = {"numpy", "torch", "triton"}
-
-
-class _Finder:
-    """Finds students' files for modules of the engine, whoever imports these first."""
-
-    def __init__(self, files: Mapping[str, Path]) -> None:
-        self._files = files
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        file = self._files.get(name)
-        return None if file is None else spec_from_file_location(name, file)
-
 
 def plug_in(files: Mapping[str, Path]) -> None:
     """Import each file as the engine's module of this name. Raises any error that a file raises."""
-    for name in files:
-        if name in sys.modules:
-            raise ExerciseError(f"{name} is already imported: start a fresh process.")
-    finder = _Finder(files)
+    if loaded := files.keys() & sys.modules.keys():
+        raise ExerciseError(f"{', '.join(loaded)} is already imported: start a fresh process.")
+
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        return spec_from_file_location(name, files[name]) if name in files else None
+
+    finder = SimpleNamespace(find_spec=find_spec)
     sys.meta_path.insert(0, finder)
     try:
         for name in files:
@@ -46,11 +36,7 @@ def plug_in(files: Mapping[str, Path]) -> None:
 
 
 def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> str:
-    """The last line of the student's file in the traceback, such as " in line 3"; may be empty.
-
-    given: qualified names of functions that the student does not write. An error in one of them
-    is reported at the line that called it, if that line is the student's own.
-    """
+    """The student's last line in the traceback outside of `given`, such as " in line 3, in pop"."""
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}" if error.lineno else " in the file"
     frames = lines_in(file, error)
@@ -61,7 +47,7 @@ def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> s
 
 
 def lines_in(file: Path, error: BaseException) -> list[tuple[CodeType, int]]:
-    """The code and the line of each frame of a traceback that is in `file`."""
+    """The traceback's frames in `file`."""
     frames = traceback.walk_tb(error.__traceback__)
     return [(at.f_code, line) for at, line in frames if at.f_code.co_filename == str(file)]
 
@@ -76,4 +62,4 @@ def imports_of(exercise: Exercise) -> list[str]:
 def uses_tensors(exercise: Exercise) -> bool:
     """Whether the exercise's module needs NumPy, torch or Triton."""
     imported = () if exercise.is_hunt else imports_of(exercise)
-    return not {name.partition(".")[0] for name in imported}.isdisjoint(TENSORS)
+    return any(name.partition(".")[0] in ("numpy", "torch", "triton") for name in imported)

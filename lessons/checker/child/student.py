@@ -21,22 +21,20 @@ MAX_LINES = 20_000
 LOADING = 2
 """Time limit for imports, as a multiple of the time limit for a case."""
 MAX_FILE_BYTES = 1 << 20
-"""Limit of a file that the code writes, and of what it prints."""
+"""Of a file that the code writes, and of what it prints."""
 
 Limit = Callable[[float], AbstractContextManager[None]]
 """Seconds -> a context that raises `TimeIsUpError` after them."""
-Answer = list[Any]
-"""The lines that a case gives, and None or a failure: its kind and its text."""
 
 
 class TimeIsUpError(BaseException):
-    """A question took more than its time. `except Exception` must not catch it."""
+    """`except Exception` must not catch it."""
 
 
 class StudentModule:
     def __init__(self, exercise: Exercise, file: Path, limit: Limit) -> None:
         self._exercise, self._file, self._limit = exercise, file, limit
-        self._given = {name for name, _ in functions_in(exercise.source)} - set(exercise.holes)
+        self._given = functions_in(exercise.source).keys() - set(exercise.holes)
 
     def load(self) -> list[str] | None:
         """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
@@ -52,8 +50,8 @@ class StudentModule:
 
         return self._limited(load, LOADING * self._exercise.seconds)
 
-    def answer(self, question: dict[str, Any]) -> Answer:
-        """Run one case of a behaviour, or the visible tests."""
+    def answer(self, question: dict[str, Any]) -> list[Any]:
+        """The lines of a case, and None or a failure: its kind and its text."""
         lines: list[str] = []
 
         def ask() -> None:
@@ -65,27 +63,26 @@ class StudentModule:
         return [lines, self._limited(ask, question["seconds"])]
 
     def _limited(self, run: Callable[[], None], seconds: float) -> list[str] | None:
-        """Call `run` with a time limit. Returns a failure, or None."""
         try:
             with self._limit(seconds):
                 run()
                 sys.stdout.flush()
                 sys.stderr.flush()
         except BaseException as error:  # SystemExit, too
-            where = plug.where_in(self._file, error, self._given)
-            return self._failure(error, where, seconds)
+            return self._failure(error, seconds)
         return None
 
-    def _failure(self, error: BaseException, where: str, seconds: float) -> list[str]:
+    def _failure(self, error: BaseException, seconds: float) -> list[str]:
+        where = plug.where_in(self._file, error, self._given)
+        memory, most = self._exercise.memory_mb, MAX_FILE_BYTES >> 20
         match error:
             case TimeIsUpError():
                 loop = "is there an endless loop?"
                 return ["time", f"it took more than {seconds:g} seconds{where}: {loop}"]
             case MemoryError():
-                limit = f"{self._exercise.memory_mb} MB of memory"
-                return ["memory", f"it took more than {limit}{where}"]
+                return ["memory", f"it took more than {memory} MB of memory{where}"]
             case OSError(errno=errno.EFBIG):
-                return ["output", f"it printed or wrote more than {MAX_FILE_BYTES >> 20} MB{where}"]
+                return ["output", f"it printed or wrote more than {most} MB{where}"]
             case SystemExit() | KeyboardInterrupt():
                 return ["exit", f"it called sys.exit({getattr(error, 'code', '')}){where}"]
             case NotImplementedError() if str(error).startswith("TODO "):
@@ -96,10 +93,7 @@ class StudentModule:
 
 
 def run_visible_tests(file: Path) -> Iterator[str]:
-    """Run tests without pytest: yield `name: passed`, or `name: what failed`, for each.
-
-    Students can also run `pytest visible_test.py` in their workspace.
-    """
+    """Run tests without pytest: yield `name: passed`, or `name: what failed`, for each."""
     spec = spec_from_file_location("visible_test", file)
     module = sys.modules["visible_test"] = module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -3,8 +3,7 @@
 Each file has a process of its own, forked at the first question about it. So slow modules, such as
 torch and Triton, are imported once for a submission and all known mistakes. The limits are for
 accidents: memory, file size, printed output, processes, and time. A timer for processor time raises
-an exception, whose traceback shows the line of an endless loop; another timer, out here, ends a
-process that waits. After a failure other than an exception, the process is ended, too.
+an exception, whose traceback shows the line of an endless loop; a process that waits is ended.
 """
 
 import json
@@ -23,22 +22,16 @@ from typing import Any
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child.plug import imports_of
-from minivllm.lessons.checker.child.student import (
-    MAX_FILE_BYTES,
-    Answer,
-    StudentModule,
-    TimeIsUpError,
-)
+from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule, TimeIsUpError
 
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
 WALL_FACTOR = 20
-"""Allowed wall-clock seconds per allowed second of processor time: computers can be busy."""
+"""Wall-clock seconds per second of processor time: computers can be busy."""
 MAX_ANSWER_BYTES = 32 << 20
 
 
 def main(exercise: Exercise) -> None:
-    signal.signal(signal.SIGALRM, _raise_timeout)
     for name in imports_of(exercise):
         with suppress(ImportError):  # the process of a file reports the error
             import_module(name)
@@ -55,48 +48,44 @@ def main(exercise: Exercise) -> None:
             process.end()
 
 
-def _raise_timeout(*_: object) -> None:
-    raise TimeoutError
-
-
 class _Process:
     """A process with one file, seen from outside. It runs on a copy of the file."""
 
     def __init__(self, exercise: Exercise, file: Path) -> None:
         self._exercise, self._file = exercise, file
-        self._copy = Path.cwd() / file.name
         self._process: Any = None
 
-    def ask(self, question: dict[str, Any]) -> Answer:
-        """Ask the process, which is started if it does not run."""
+    def ask(self, question: dict[str, Any]) -> list[Any]:
         patience = WALL_FACTOR * question["seconds"]
-        signal.setitimer(signal.ITIMER_REAL, patience)
+        lines: list[str] = []
         try:
             if self._process is None:
                 self._start()
             self._channel.send_bytes(json.dumps(question).encode())
+            if not self._channel.poll(patience):
+                raise TimeoutError
             lines, failure = json.loads(self._channel.recv_bytes(MAX_ANSWER_BYTES))
         except TimeoutError:
-            what = f"it did not answer in {patience:g} seconds: does it wait for something?"
-            lines, failure = [], ["time", what]
+            failure = ["time", f"it did not answer in {patience:g} seconds: what does it wait for?"]
         except (EOFError, ConnectionError):
             self._process.join()
-            lines, failure = [], ["died", f"its process ended {_how(self._process.exitcode)}"]
+            status = self._process.exitcode
+            how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+            failure = ["died", f"its process ended {how}"]
         except (OSError, ValueError, TypeError):
-            what = "it wrote into the channel of the checker's own answers"
-            lines, failure = [], ["channel", what]
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            failure = ["channel", "it wrote into the channel of the checker's own answers"]
         if failure is not None and failure[0] not in ("raised", "todo"):
             self.end()
         return [lines, failure]
 
     def _start(self) -> None:
-        self._copy.parent.mkdir(exist_ok=True)  # the code can remove it
-        shutil.copy(self._file, self._copy)
-        self._channel, theirs = get_context("fork").Pipe()
-        self._process = get_context("fork").Process(
-            target=_run, args=(self._exercise, self._copy, theirs, self._channel), daemon=True
-        )
+        copy = Path.cwd() / self._file.name
+        copy.parent.mkdir(exist_ok=True)  # the code can remove it
+        shutil.copy(self._file, copy)
+        fork = get_context("fork")
+        self._channel, theirs = fork.Pipe()
+        parts = self._exercise, copy, theirs, self._channel
+        self._process = fork.Process(target=_run, args=parts, daemon=True)
         self._process.start()
         theirs.close()
 
@@ -108,10 +97,6 @@ class _Process:
             self._process.join()
             self._channel.close()
             self._process = None
-
-
-def _how(status: int) -> str:
-    return f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
 
 
 # ---- in the process of a file ----
@@ -137,9 +122,9 @@ def _run(exercise: Exercise, file: Path, channel: Connection, outside: Connectio
 def _take_limits(memory_mb: int) -> None:
     # On Linux, limit private memory and not the address space, which includes libraries.
     memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-    resource.setrlimit(memory, (memory_mb << 20, memory_mb << 20))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limits = {memory: memory_mb << 20, resource.RLIMIT_FSIZE: MAX_FILE_BYTES}
+    for kind, most in {**limits, resource.RLIMIT_CORE: 0}.items():
+        resource.setrlimit(kind, (most, most))
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
         os.dup2(source, number)

@@ -21,14 +21,19 @@ from minivllm.lessons.checker.cases.traces import (
     requests_with_priorities,
     run_trace,
 )
-from minivllm.lessons.checker.policy import score
-from minivllm.lessons.checker.policy.play import (
+from minivllm.lessons.checker.policy import (
     MAX_TOKENS,
+    MEANINGS,
+    PolicyFigures,
     PolicyRequest,
     Served,
     draw_traffic,
+    figures_of,
     guarded,
     play_traffic,
+    score_of,
+    table,
+    weakest,
 )
 from minivllm.lessons.exercises.own_policy import policy as module
 
@@ -201,7 +206,7 @@ def _played(seed: int) -> str:
 
 
 @cache
-def _figures_of_known(name: str, seed: int) -> score.PolicyFigures:
+def _figures_of_known(name: str, seed: int) -> PolicyFigures:
     class ShortestRequestQueue(PriorityRequestQueue):
         @staticmethod
         def _key(sequence: Any) -> tuple[int, int, int]:
@@ -213,15 +218,15 @@ def _figures_of_known(name: str, seed: int) -> score.PolicyFigures:
         "priority": PriorityRequestQueue,
         "shortest": ShortestRequestQueue,
     }
-    return score.figures_of(play_traffic(draw_traffic(seed), queues[name]()))
+    return figures_of(play_traffic(draw_traffic(seed), queues[name]()))
 
 
-def _known(name: str, case: Case) -> list[score.PolicyFigures]:
+def _known(name: str, case: Case) -> list[PolicyFigures]:
     return [_figures_of_known(name, seed) for seed in case["seeds"]]
 
 
-def _figures(lines: Sequence[str]) -> list[score.PolicyFigures]:
-    return [score.figures_of(msgspec.json.decode(line, type=list[Served])) for line in lines]
+def _figures(lines: Sequence[str]) -> list[PolicyFigures]:
+    return [figures_of(msgspec.json.decode(line, type=list[Served])) for line in lines]
 
 
 def _unserved(case: Case, lines: Sequence[str]) -> str:
@@ -242,13 +247,13 @@ def _level(needed: Least) -> Judge:
         if unserved := _unserved(case, yours):
             return unserved
         fcfs = _known("fcfs", case)
-        least = needed(score.score_of(_figures(ours), fcfs))
-        own = score.score_of(_figures(yours), fcfs)
+        least = needed(score_of(_figures(ours), fcfs))
+        own = score_of(_figures(yours), fcfs)
         if own >= least:
             return ""
         return (
             f"the score is {own:.2f}, and this level needs {least:.2f}; fcfs has 1.00."
-            f" {score.weakest(_figures(yours), fcfs)}"
+            f" {weakest(_figures(yours), fcfs)}"
         )
 
     return judge
@@ -260,8 +265,8 @@ def _table(case: Case, ours: list[str], yours: list[str]) -> list[str]:
         return []
     policies = {name: _known(name, case) for name in ("fcfs", "priority", "shortest")}
     own = {"ours": _figures(ours), "yours": _figures(yours)}
-    rows = score.table({**policies, **own})
-    return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in score.MEANINGS)]
+    rows = table({**policies, **own})
+    return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in MEANINGS)]
 
 
 def _level_of(name: str, task: int, hint: str, least: Least, **more: Any) -> Behaviour:

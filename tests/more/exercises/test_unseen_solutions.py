@@ -22,7 +22,7 @@ from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.checker.mistakes import edited
 from minivllm.lessons.checker.report import report
-from minivllm.lessons.checker.search import cases_of, compare_lines
+from minivllm.lessons.checker.search import cases_of, compare
 
 HERE = Path(__file__).parent
 WITHOUT_STYLE = (
@@ -68,12 +68,7 @@ def test_no_wrong_solution_passes_that_the_authors_had_not_seen(name, tmp_path):
             file = tmp_path / f"held_out_{number}.py"
             file.write_text(entry.source(), encoding="utf-8")
             if not any(
-                compare_lines(
-                    expected,
-                    behaviour,
-                    case,
-                    session.ask(behaviour.key, case, file),
-                )
+                compare(behaviour, case, expected, session, file)
                 for behaviour in exercise.behaviours()
                 for case, expected in cases_of(behaviour, 0)
             ):

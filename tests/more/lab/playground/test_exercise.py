@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.lab.playground.exercise import check_exercise, exercises_here, start_of
-from minivllm.lessons.checker.bugs.judge import first_break
+from minivllm.lessons.checker.bugs.judge import right_answer
 from minivllm.lessons.checker.catalogue import find_exercise
 
 WRITTEN = [exercise.name for exercise in exercises_here() if not exercise.is_hunt]
@@ -21,7 +21,7 @@ def test_our_own_code_passes_and_an_unwritten_file_does_not(name, tmp_path):
 
 @pytest.mark.parametrize("name", HUNTS)
 def test_find_the_bug_is_judged_as_by_the_command(name, tmp_path):
-    right = first_break(find_exercise(name))
+    right = right_answer(find_exercise(name))
     answer = f'step = {right.step}\nrule = "{right.rule}"\n'
     assert check_exercise(name, answer, tmp_path)["passed"]
     wrong = find_exercise(name).mistakes[0]

@@ -1,0 +1,200 @@
+"""Judges a scheduling policy by what users notice, on traffic that nobody has seen before.
+
+The traffic is drawn from a seed, and served with the real engine on a clock whose steps cost time:
+
+    chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
+    documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
+
+Requests come in bursts, a little faster than the engine can serve them. Nobody knows the length of
+an answer: `max_tokens` is the same for all, and an answer ends before.
+
+The score is the geometric mean of five ratios to `fcfs` on the same traffic, each above 1 where the
+policy is better. Twice as good in one figure and half as good in another is no gain.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from random import Random
+from statistics import geometric_mean, mean
+from typing import NamedTuple
+
+import msgspec
+
+from minivllm.clock import SimulatedClock
+from minivllm.config import EngineConfig
+from minivllm.core.admission import RequestQueue
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.lessons.checker.cases.toy import EOS, ToyTokenizer
+from minivllm.lessons.scenarios.scripted import ScriptedRunner, serve
+from minivllm.sampling_params import SamplingParams
+from minivllm.text import plural
+
+NUM_REQUESTS, MAX_TOKENS, SHARED_TOKENS = 72, 64, 16
+SECONDS_PER_STEP, SECONDS_PER_TOKEN = 0.020, 0.0005
+NUM_BLOCKS, MAX_MODEL_LEN, MAX_STEPS = 44, 256, 4000
+CONFIG = EngineConfig(
+    model="toy",
+    block_size=8,
+    max_num_seqs=8,
+    max_num_batched_tokens=64,
+    enable_prefix_caching=True,
+    scheduling_policy="priority",  # which allows requests to have a priority
+)
+
+
+class PolicyRequest(NamedTuple):
+    arrives: float
+    """Seconds from the start."""
+    prompt_token_ids: list[int]
+    num_output_tokens: int
+    priority: int
+
+
+class Served(msgspec.Struct):
+    priority: int
+    arrived: float
+    times: list[float] = []
+    """When its tokens came, in seconds."""
+
+
+def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[Served]:
+    clock = SimulatedClock()
+    served: dict[str, Served] = {}
+    by_id = {f"r{number}": one for number, one in enumerate(requests)}
+
+    def next_token(sequence: Sequence) -> int:
+        length = by_id[sequence.request.request_id].num_output_tokens
+        return EOS if sequence.num_output_tokens + 1 == length else 1
+
+    def spend(plan: SchedulerOutput) -> None:
+        seconds = SECONDS_PER_STEP + plan.total_num_scheduled_tokens * SECONDS_PER_TOKEN
+        clock.advance_to(clock.now() + seconds)
+
+    def note(event: ev.Event) -> None:
+        if isinstance(event, ev.TokenSampled):
+            served[event.seq_id].times.append(event.t)
+
+    runner = ScriptedRunner(NUM_BLOCKS, MAX_MODEL_LEN, next_token, spend)
+    engine = LLMEngine(CONFIG, runner, ToyTokenizer(), clock=clock, waiting=waiting)
+    engine.subscribe(note)
+
+    def arrive(request_id: str, one: PolicyRequest) -> None:
+        served[f"{request_id}.0"] = Served(one.priority, one.arrives)
+        params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
+        prompt = {"prompt_token_ids": one.prompt_token_ids}
+        engine.add_request(request_id, prompt, params, one.priority)
+
+    arrivals = [(one.arrives, partial(arrive, name, one)) for name, one in by_id.items()]
+    serve(engine, clock, arrivals, MAX_STEPS)
+    return list(served.values())
+
+
+def guarded(policy: RequestQueue) -> RequestQueue:
+    """The policy, whose `choose_victim` now raises `ValueError` if it breaks the scheduler."""
+    choose = policy.choose_victim
+
+    def choose_victim(running: list[Sequence]) -> Sequence:
+        before = list(running)
+        victim = choose(running)
+        if running != before:
+            raise ValueError("choose_victim changes `running`, the scheduler's own list")
+        if not any(victim is one for one in before):
+            raise ValueError("choose_victim returns something that is not in `running`")
+        return victim
+
+    policy.choose_victim = choose_victim
+    return policy
+
+
+# ---- the traffic ----
+
+
+def draw_traffic(seed: int) -> list[PolicyRequest]:
+    random = Random(f"traffic/{seed}")
+    now, requests = 0.0, []
+    while len(requests) < NUM_REQUESTS:
+        now += random.expovariate(3.0)
+        for _ in range(random.randint(1, 7)):
+            draw = _document if random.random() < 1 / 6 else _chat
+            requests.append(draw(random, now))
+            now += random.expovariate(50.0)
+    return requests[:NUM_REQUESTS]
+
+
+def _chat(random: Random, now: float) -> PolicyRequest:
+    shared = list(range(1, SHARED_TOKENS + 1)) if random.random() < 0.5 else []
+    own = _own_tokens(random, random.randint(12, 40) - len(shared) // 2)
+    return PolicyRequest(now, shared + own, random.randint(6, 40), 0)
+
+
+def _document(random: Random, now: float) -> PolicyRequest:
+    own = _own_tokens(random, random.randint(100, 200))
+    return PolicyRequest(now, own, random.randint(4, 24), 1)
+
+
+def _own_tokens(random: Random, count: int) -> list[int]:
+    first = SHARED_TOKENS + 1
+    return [first + random.randrange(EOS - first) for _ in range(count)]
+
+
+# ---- the score ----
+
+
+PolicyFigures = tuple[float, ...]
+"""One for each of `MEANINGS`. The first four are in seconds, and smaller is better."""
+MEANINGS = (
+    ("chats p50", "half of the people who chat read their first word within this time"),
+    ("chats p99", "and all but the unluckiest within this one"),
+    ("all p99", "with the documents: what those who can wait have to pay"),
+    ("pause p90", "the longest gap within an answer: preempted answers stop for a while"),
+    ("tokens/s", "the work that the engine gets done; recomputed tokens do not count"),
+)
+
+
+def figures_of(served: list[Served]) -> PolicyFigures:
+    """served: the requests in order of arrival, each with at least one token"""
+    chats = [one for one in served if one.priority == 0]
+    waits, chat_waits = ([one.times[0] - one.arrived for one in some] for some in (served, chats))
+    pauses = [max(b - a for a, b in pairwise(one.times)) for one in chats if len(one.times) > 1]
+    seconds = max(one.times[-1] for one in served) - served[0].arrived
+    tokens = sum(len(one.times) for one in served) / seconds
+    percentiles = (chat_waits, 50), (chat_waits, 99), (waits, 99), (pauses, 90)
+    return *(_percentile(*one) for one in percentiles), tokens
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return sorted(values)[max(math.ceil(percent * len(values) / 100) - 1, 0)]
+
+
+def ratios(figures: PolicyFigures, fcfs: PolicyFigures) -> list[float]:
+    """How many times better each figure is."""
+    *times, tokens = (ours / theirs for ours, theirs in zip(figures, fcfs, strict=True))
+    return [*(1 / one for one in times), tokens]
+
+
+def score_of(traces: list[PolicyFigures], fcfs: list[PolicyFigures]) -> float:
+    """The geometric mean over the figures of all traces; `fcfs` itself has 1.0."""
+    return geometric_mean(one for pair in zip(traces, fcfs, strict=True) for one in ratios(*pair))
+
+
+def table(policies: dict[str, list[PolicyFigures]]) -> Iterator[str]:
+    """A row for each policy, with the mean of its traces; `fcfs` must be one of them."""
+    yield f"{'':<10}{''.join(f'{title:>11}' for title, _ in MEANINGS)}  score"
+    for name, traces in policies.items():
+        *seconds, tokens = map(mean, zip(*traces, strict=True))
+        row = "".join(f"{one:>9.2f} s" for one in seconds)
+        yield f"{name:<10}{row}{tokens:>11.1f}  {score_of(traces, policies['fcfs']):>5.2f}"
+
+
+def weakest(traces: list[PolicyFigures], fcfs: list[PolicyFigures]) -> str:
+    """One sentence about the figure that costs the most."""
+    pairs = zip(traces, fcfs, strict=True)
+    means = map(geometric_mean, zip(*(ratios(*pair) for pair in pairs), strict=True))
+    least, (title, meaning) = min(zip(means, MEANINGS, strict=True))
+    over = f"over {plural(len(traces), 'trace')} it is {least:.2f} times as good as with fcfs"
+    return f"The weakest figure is {title} ({meaning}): {over}."
