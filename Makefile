@@ -49,7 +49,7 @@ house-model: setup ## train and check the house model: under an hour on two core
 docs-pages: setup ## write what pages show of the code and of lessons (ONLY=3, ONLY=use/cli.md)
 	$(BIN)/python tools/site/make_pages.py $(if $(ONLY),--only $(ONLY))
 
-docs: setup ## build the site into site/; open site/index.html, no server is needed
+docs: setup ## build the site into site/; open site/index.html; the playground needs docs-serve
 	-@$(BIN)/python tools/site/fetch_pyodide.py
 	$(BIN)/python tools/site/prepare.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

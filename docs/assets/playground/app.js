@@ -4,6 +4,7 @@ import { ExerciseDesk } from "./exercises.js";
 import { OptionsForm } from "./options.js";
 import { Python } from "./python.js";
 import { Results } from "./results.js";
+import { TRIES } from "./tries.js";
 
 // The playground: the page's parts, and what happens when one presses Run.
 
@@ -42,10 +43,11 @@ class Playground {
     this.reset = h("button", { type: "button", class: "md-button", onclick: () => this.chooseMethod() }, "Undo all changes");
     this.run = h("button", { type: "button", class: "md-button md-button--primary", onclick: () => this.play(), disabled: true }, "Run both");
     this.both = h("input", { type: "checkbox", id: "pg-both" });
+    this.tries = TRIES.map((one) => h("button", { type: "button", class: "md-button", disabled: true, onclick: () => this.tryOut(one) }, one.title));
     this.code = h("div", { hidden: true }, this.editor.element, this.reset);
     this.desk = new ExerciseDesk();
     this.element = this.page();
-    this.chooseTrace();
+    this.fill(TRIES[0]);
   }
 
   page() {
@@ -56,6 +58,7 @@ class Playground {
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !this.desk.element.contains(event.target)) this.play();
       },
     },
+    part("Three things to try", h("p", { class: "pg-run" }, this.tries)),
     part("The requests", h("label", { class: "pg-wide" }, h("span", { class: "pg-label" }, "Trace"), this.trace), this.arrivals),
     part("The options", this.options.element,
       h("p", {}, h("label", {}, this.both, " The original gets my options: compare only the code"))),
@@ -65,7 +68,10 @@ class Playground {
   }
 
   async connect(base) {
-    this.python = new Python(base, (sentence) => { this.status.textContent = sentence; });
+    this.python = new Python(base, (sentence, loading) => {
+      this.status.textContent = loading ? "" : sentence;
+      this.run.textContent = loading ? sentence : "Run both";
+    });
     try {
       this.methods = await this.python.ask("methods", undefined, 30);
       await this.desk.connect(this.python);
@@ -77,13 +83,34 @@ class Playground {
     for (const [module, methods] of modules) {
       this.method.append(h("optgroup", { label: module }, methods.map(({ name }) => option(`${module}:${name}`, name))));
     }
-    this.method.disabled = this.run.disabled = false;
+    for (const control of [this.method, this.run, ...this.tries]) control.disabled = false;
+    this.chooseFirstMethod();
+  }
+
+  get chosen() { return this.methods.find(({ module, name }) => `${module}:${name}` === this.method.value); }
+
+  // Before Python is ready there are no methods to change, and the first thing to try changes none.
+  fill({ trace, options, both = false, replace = null }) {
+    this.trace.value = trace;
+    this.chooseTrace();
+    this.options.set(options);
+    this.both.checked = both;
+    if (this.methods) this.chooseFirstMethod();
+    if (replace) this.editor.text = this.editor.text.replace(...replace);
+  }
+
+  async tryOut(one) {
+    if (this.run.disabled) return;
+    this.fill(one);
+    await this.play();
+    this.results.element.scrollIntoView();
+  }
+
+  chooseFirstMethod() {
     const first = this.methods.find(({ name }) => name === FIRST);
     this.method.value = `${first.module}:${first.name}`;
     this.chooseMethod();
   }
-
-  get chosen() { return this.methods.find(({ module, name }) => `${module}:${name}` === this.method.value); }
 
   // Own arrivals begin with the options and step times of the first trace.
   chooseTrace() {

@@ -42,6 +42,11 @@ export class OptionsForm {
     this.mark();
   }
 
+  set(values) {
+    for (const [name, value] of Object.entries(values)) this.inputs.get(name).value = value;
+    this.mark();
+  }
+
   mark() {
     const changed = this.changed();
     for (const [name, note] of this.notes) {

@@ -5,24 +5,32 @@ export class PythonError extends Error {}
 const MISSING = "The playground's Python is not part of this site: build it with a network,"
   + " make docs, which fetches 7 MB once";
 
+const BYTES = 12.8e6; // those that pass through fetch, without the modules
+
 export class Python {
   constructor(base, onstate) {
     this.base = base;
-    this.onstate = onstate; // called with a sentence on what Python is doing
+    this.onstate = onstate; // called with a sentence on what Python is doing, and whether it is loading
     this.asked = new Map();
     this.next = 0;
     this.begin();
   }
 
   begin() {
-    this.onstate("Loading Python: 14 MB, once …");
+    this.onstate("Loading Python, 14 MB …", true);
     this.worker = new Worker(`${this.base}worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => this.heard(data);
     this.worker.onerror = () => this.fail(MISSING);
     this.dead = null;
   }
 
-  heard({ id, answer, error, ready, failed }) {
+  heard({ id, answer, error, loaded, ready, failed }) {
+    if (loaded !== undefined && this.dead !== null) return;
+    if (loaded !== undefined) {
+      const share = Math.floor((100 * loaded) / BYTES);
+      this.onstate(share < 99 ? `Loading Python, 14 MB, ${share} %` : "Starting Python …", true);
+      return;
+    }
     if (ready !== undefined) {
       this.seconds = ready;
       this.onstate(`Python is ready (${ready.toFixed(1)} s).`);

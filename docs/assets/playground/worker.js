@@ -1,10 +1,26 @@
 // The playground's Python, in a worker: the page stays quick, and can end a run that does not end.
 //
 //   in:  { id, call: "play_text", argument: "..." }    a function of minivllm.lab.playground.browser
-//   out: { ready: seconds } | { failed: sentence } | { id, answer: "..." } | { id, error: "..." }
+//   out: { loaded: bytes } | { ready: seconds } | { failed: sentence } | { id, answer: "..." } | { id, error: "..." }
 
 const here = new URL(".", import.meta.url);
 let browser = null;
+
+// Count what arrives, also for Pyodide, which fetches most of it.
+const load = self.fetch;
+let loaded = 0;
+self.fetch = async (...asked) => {
+  const answer = await load(...asked);
+  const count = new TransformStream({
+    transform(chunk, onward) {
+      loaded += chunk.length;
+      postMessage({ loaded });
+      onward.enqueue(chunk);
+    },
+  });
+  const { status, headers } = answer;
+  return answer.body ? new Response(answer.body.pipeThrough(count), { status, headers }) : answer;
+};
 
 async function bytes(address) {
   const answer = await fetch(new URL(address, here));

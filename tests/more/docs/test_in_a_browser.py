@@ -56,6 +56,25 @@ def test_a_player_opens_at_the_step_that_its_page_claims(page, readers):
         expect(player).to_contain_text(re.compile(rf"step {step} of \d+"))
 
 
+@pytest.mark.parametrize("place", ["disk", "server"])
+def test_a_question_takes_an_answer_and_the_browser_remembers_it(place, browser, site):
+    with served(site) as address:
+        reader = Reader(browser, site, "light", None if place == "disk" else address)
+        page = reader.page
+        reader.open("learn/preemption.html")
+        page.get_by_label("Your answer, a number").first.fill("12")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="cleo", exact=True).first.press("Enter")
+        reader.open("learn/preemption.html")
+        first, second = page.locator(".q-said").all()[:2]
+        expect(first).to_have_text("You said 12. A block lasts for four steps.")
+        expect(second).to_have_text("Right: cleo.")
+        expect(page.locator(".q-progress")).to_contain_text(re.compile(r"^2 of \d+ .*, 1 right"))
+        reader.open("learn/index.html")
+        expect(page.locator(".md-content .q-mark").first).to_contain_text("2/")
+        reader.close()
+
+
 @pytest.mark.parametrize("page", ["index.html", "learn/block-tables.html", "use/player.html"])
 def test_without_javascript_a_page_says_what_is_missing_and_shows_stills(page, browser, site):
     context = browser.new_context(java_script_enabled=False, viewport=PHONE)

@@ -84,6 +84,11 @@ def test_both_runs_have_the_figures_that_they_have_without_a_browser(reader, tmp
     assert reader.page.locator(".pg-results .p-views > *").count() == 2, "two runs, side by side"
 
 
+def test_a_thing_to_try_fills_the_form_and_runs_both_sides(reader):
+    reader.page.get_by_role("button", name="Another victim").click()
+    expect(reader.page.locator("[data-figure=preemptions] td")).to_have_text(["3", "4"])
+
+
 def test_a_mistake_is_one_sentence_and_its_line_is_marked(reader):
     reader.page.locator("#pg-trace").select_option("memory-pressure")
     edit(reader, VICTIM, "def choose_victim(self, running):\n    return runing[0]\n")

@@ -1,9 +1,8 @@
 """The site builds strictly, has every page and public name, and loads nothing from other hosts."""
 
-import posixpath
 import re
 
-from support.docs.built_site import moved_pages, pages_of_docs, settings
+from support.docs.built_site import pages_of_docs, settings
 
 import minivllm
 
@@ -32,15 +31,6 @@ def test_no_file_of_the_site_is_loaded_from_another_host(site):
     assert LOADS.search('<img alt="" src="https://a.b/c.png">')
     # Browsers start no worker under file://, so our own replacement must not need a server.
     assert 'src="assets/iframe-worker.js"' in (site / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_page_that_moved_leads_to_a_page_and_a_place_that_exist(site):
-    for old, new in moved_pages().items():
-        page, _, place = new.partition("#")
-        way = posixpath.relpath(new, posixpath.dirname(old) or ".")
-        assert f"url={way}" in (site / old).read_text(encoding="utf-8")
-        text = (site / page).read_text(encoding="utf-8")
-        assert not place or f'id="{place}"' in text, (old, new)
 
 
 def test_the_reference_shows_every_public_class_and_method(site):

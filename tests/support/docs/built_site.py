@@ -49,9 +49,3 @@ def pages_of_docs() -> list[str]:
     return sorted(
         file.with_suffix(".html").as_posix() for file in files if not hidden.match_file(file)
     )
-
-
-def moved_pages() -> dict[str, str]:
-    """Old address of each page that moved -> its address now, maybe with an anchor."""
-    moved = settings()["plugins"]["redirects"]["redirect_maps"]
-    return {old.replace(".md", ".html"): new.replace(".md", ".html") for old, new in moved.items()}
