@@ -28,7 +28,8 @@ class CompareScreen(DashboardScreen):
         yield self._line
         with Horizontal(id="sides"):
             yield Side("A", is_second=False, id="side-a")
-            yield Side("B", is_second=True, id="side-b")
+            self._other = Side("B", is_second=True, id="side-b")
+            yield self._other
         self._comparison = Comparison(id="comparison")
         yield self._comparison
 
@@ -41,6 +42,7 @@ class CompareScreen(DashboardScreen):
         race = self.context.race if self.context.behind is not None else None
         self._line.set_class(race is not None and bool(race.sentence), "-noted")
         self._comparison.set_class(second is None, "-away")
+        self._other.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")
         for panel in self.panels():
             is_second = second is not None and panel.id == "side-b"

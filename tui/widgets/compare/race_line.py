@@ -34,8 +34,8 @@ class RaceLine(Panel, can_focus=False):
         if race is not None and race.state == "running":
             return [_progress(race, row, self._key("race.cancel"))]
         if context.second is None:
-            row.put(f"{self._key('race.start')} ", "accent*")
-            row.put("races two configurations on the requests of this run.", "muted")
+            row.put(f" {self._key('race.start')} ", "accent*!")
+            row.put("  race two configurations on the requests of this run, side by side", "accent*")
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
         notes = [line(width, (f" {note}", "warn")) for note in self._notes(width)]
         return [self._clock(width), *notes][:height]
@@ -60,22 +60,18 @@ class RaceLine(Panel, can_focus=False):
         clock = (label, "accent*"), (f"{now}  ", "text*"), *key
         if context.race is None or context.behind is None or not context.transport.at_end:
             return line(width, (" ", "text"), *clock)
-        won = (f" {verdict(context.race)}  ", "text*")
-        return first_that_fits(width, (won, *clock), (won, *key))
+        a, b = context.race.results
+        won = (
+            (f" ×{a.seconds / b.seconds:.1f} ", "good*!"),
+            (f" tokens/s, waste {a.waste:.0%} → {b.waste:.0%}  ", "good*"),
+        )
+        times = (f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s  ", "text*")
+        return first_that_fits(width, (*won, times, *clock), (*won, times, *key), won)
 
     def _key(self, command_id: str) -> str:
         if not self._bound:  # finding them takes a good part of a frame's time
             self._bound = bound_commands(self.screen)
         return self.app.get_key_display(self._bound[command_id])
-
-
-def verdict(race: RaceRuns) -> str:
-    """Who won."""
-    a, b = race.results
-    return (
-        f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s: B is {a.seconds / b.seconds:.1f}× as fast."
-        f" Waste A {a.waste:.0%}, B {b.waste:.0%}."
-    )
 
 
 def _progress(race: RaceRuns, row: Row, key: str) -> Line:
