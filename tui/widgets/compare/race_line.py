@@ -35,7 +35,9 @@ class RaceLine(Panel, can_focus=False):
             return [_progress(race, row, self._key("race.cancel"))]
         if context.second is None:
             row.put(f" {self._key('race.start')} ", "accent*!")
-            row.put("  race two configurations on the requests of this run, side by side", "accent*")
+            row.put(
+                "  race two configurations on the requests of this run, side by side", "accent*"
+            )
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
         notes = [line(width, (f" {note}", "warn")) for note in self._notes(width)]
         return [self._clock(width), *notes][:height]
@@ -43,10 +45,15 @@ class RaceLine(Panel, can_focus=False):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return 1 + len(self._notes(width))
 
+    def note(self) -> str:
+        """What to know about a race, or what to watch in two recordings."""
+        context = self.context
+        if context.second is None or context.behind is None:
+            return "" if context.second is None else clean(context.watch)
+        return "" if context.race is None else clean(context.race.sentence)
+
     def _notes(self, width: int) -> list[str]:
-        race = self.context.race
-        has_notes = race is not None and self.context.behind is not None
-        return wrap(clean(race.sentence), width - 1) if has_notes else []
+        return wrap(self.note(), width - 1) if self.note() else []
 
     def _clock(self, width: int) -> Line:
         """What both sides have in common; at the end of a race also its result."""
