@@ -76,7 +76,7 @@ def test_a_lesson_runs_to_its_end_with_true_claims_beside_the_panels_it_names(ru
     assert sum(len(page.claims) for page in run.pages) >= 3  # a false claim raises
     assert all(page.focus is not None and page.stage is not None for page in run.pages)
     before = takewhile(lambda page: not page.asks, run.pages)
-    assert not any("minivllm serve" in page.text for page in before), "words come first"
+    assert not any("terminals" in page.text for page in before), "words come first"
     named = next(one.panels for one in COURSE if one.lesson == run.lesson.name)
     assert set(named) <= {page.focus for page in run.pages}
     shown = "\n".join((*(page.text for page in run.pages), *run.pictures))

@@ -101,9 +101,7 @@ class Seat:
         top = drawn(self.app, "header")[0]
         engine_runs = self.control is None or not self.control.state().paused
         paused = "engine runs on" if engine_runs else "PAUSED"
-        assert f"step {truth.step:,}" in top and {"paused": paused, "live": "LIVE"}[state] in top, (
-            top
-        )
+        assert f"step {truth.step:,}" in top and {"paused": paused, "live": "LIVE"}[state] in top
         assert f"event {position:,}/{len(self.steps):,}" in drawn(self.app, "timeline")[0]
 
     def window_text(self) -> str:
