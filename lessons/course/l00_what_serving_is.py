@@ -29,17 +29,6 @@ def run(L: Teacher) -> Script:
             " cleo ┘   plans     computes",
         ),
     )
-    yield L.say(
-        """Try it in three terminals: `minivllm serve house --events` loads a small model and waits
-        for requests. `minivllm attach http://localhost:8000` draws what its engine does. In the
-        third, three users at the same moment (`&`). They end at once: `←` steps back. This lesson
-        has an engine of its own, and the panels show it. Later lessons explain their words.""",
-        figure=(
-            "url=localhost:8000/generate",
-            *(f'curl $url -d \'{{"prompt": "{begin}"}}\' &' for begin in BEGIN),
-            "wait",
-        ),
-    )
     yield from _three_at_once(L, engine)
     yield from _one_more(L)
     yield from _a_crowd(L)
@@ -54,7 +43,18 @@ def run(L: Teacher) -> Script:
     yield L.say("""In the code: `minivllm/server/` is the HTTP side, `minivllm/engine/engine.py` the
         engine, `minivllm/runtime/` the device's part. **vLLM** is a widely used open-source engine,
         and minivllm a small one of its design: there they are `vllm/entrypoints/openai`,
-        `vllm/v1/engine` and `vllm/v1/worker`. Next: how a text becomes numbers.""")
+        `vllm/v1/engine` and `vllm/v1/worker`.""")
+    yield L.say(
+        """Try it on your own server, in three terminals: `minivllm serve house --events` loads a
+        small model and waits for requests. `minivllm attach http://localhost:8000` draws what its
+        engine does. In the third, three users ask at the same moment (`&`). They end at once: `←`
+        steps back. The next lesson: how a text becomes numbers.""",
+        figure=(
+            "url=localhost:8000/generate",
+            *(f'curl $url -d \'{{"prompt": "{begin}"}}\' &' for begin in BEGIN),
+            "wait",
+        ),
+    )
 
 
 def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:

@@ -11,6 +11,7 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm import LLM, SamplingParams
 from minivllm.cli import main
+from minivllm.cli.serving.chat import WrappedText
 
 TINY = ["--model", "tiny-random", "--num-gpu-blocks-override", "256", "--dtype", "float32"]
 
@@ -154,6 +155,14 @@ def cached_of(err: str) -> list[tuple[int, int]]:
         (int(cached), int(total))
         for cached, total in re.findall(r"; (\d+) of (\d+) prompt tokens were cached", err)
     ]
+
+
+def test_an_answer_in_a_chat_breaks_lines_at_spaces(capsys):
+    words = WrappedText(12)
+    for piece in ("The act", "ivity ends", " while\n  it rains", " in", " 長い名前の", "町です"):
+        words.show(piece)
+    words.show("\n", is_end=True)
+    assert capsys.readouterr().out == "The activity\nends while\n  it rains\nin\n長い名前の町です\n"
 
 
 def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(capsys, monkeypatch):

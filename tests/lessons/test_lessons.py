@@ -1,6 +1,7 @@
 """Every lesson of the course, run once on the real engine from start to end, as `--auto` does."""
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import pytest
 from support.model.needs import HAS_TRITON
@@ -74,6 +75,8 @@ def test_a_lesson_runs_to_its_end_with_true_claims_beside_the_panels_it_names(ru
     assert run.pages[-1].last and len(run.pages) == run.lesson.pages + notice
     assert sum(len(page.claims) for page in run.pages) >= 3  # a false claim raises
     assert all(page.focus is not None and page.stage is not None for page in run.pages)
+    before = takewhile(lambda page: not page.asks, run.pages)
+    assert not any("terminals" in page.text for page in before), "words come first"
     named = next(one.panels for one in COURSE if one.lesson == run.lesson.name)
     assert set(named) <= {page.focus for page in run.pages}
     shown = "\n".join((*(page.text for page in run.pages), *run.pictures))

@@ -13,7 +13,6 @@ from minivllm.tui.time.follow import follow
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.race_line import RaceLine
 from minivllm.tui.widgets.compare.side import Side
-from minivllm.tui.widgets.frame.sentences import WatchSentence
 
 
 class CompareScreen(DashboardScreen):
@@ -22,13 +21,12 @@ class CompareScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         # Keep references: one more frame can be drawn while the screen is being removed.
-        self._watch = WatchSentence(self.context.watch, id="watch")
-        yield self._watch
         self._line = RaceLine(id="race")
         yield self._line
         with Horizontal(id="sides"):
             yield Side("A", is_second=False, id="side-a")
-            yield Side("B", is_second=True, id="side-b")
+            self._other = Side("B", is_second=True, id="side-b")
+            yield self._other
         self._comparison = Comparison(id="comparison")
         yield self._comparison
 
@@ -36,11 +34,9 @@ class CompareScreen(DashboardScreen):
         first, second = self.context.transport, self.context.second
         if second is not None:
             follow(first, second, self.context.same)
-        # The sentence is about the dashboard's own recording, not about a race.
-        self._watch.set_class(second is None or self.context.behind is not None, "-away")
-        race = self.context.race if self.context.behind is not None else None
-        self._line.set_class(race is not None and bool(race.sentence), "-noted")
+        self._line.set_class(bool(self._line.note()), "-noted")
         self._comparison.set_class(second is None, "-away")
+        self._other.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")
         for panel in self.panels():
             is_second = second is not None and panel.id == "side-b"

@@ -1,4 +1,4 @@
-"""Help: the focused panel, all keys, then the other panels.
+"""Help: the focused panel, the keys of the screen, all others, then the other panels.
 
 The keys, including the user's own (`keymap`), are read from the screen below this window: a window
 has no bindings of the app.
@@ -62,24 +62,26 @@ class HelpScreen(ModalScreen[None]):
         return Static(Content.assemble((title, "bold $accent"), "  ", text), classes="entry")
 
     def _keys(self) -> Table:
-        keys = keys_now(self.app.screen_stack[0])
+        screen = self.app.screen_stack[0]
+        keys, useful = keys_now(screen), screen.keybar.wanted()
         accent = self.app.theme_variables["accent"]
         table = Table.grid(padding=(0, 2, 0, 0), expand=True)
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
-        here = [command for command in LESSON_COMMANDS if command.id in keys]
-        commands = (*here, *COMMANDS)
-        for number, group in enumerate(dict.fromkeys(command.group for command in commands)):
+        lesson = [command for command in LESSON_COMMANDS if command.id in keys]
+        groups = defaultdict(list, {"Useful here": []})
+        for command in (*lesson, *COMMANDS):
+            groups["Useful here" if command.id in useful else command.group].append(command)
+        for number, (group, commands) in enumerate(groups.items()):
             if number:
                 table.add_row()
             table.add_row(Text(group, style=f"bold {accent}"))
             for command in commands:
-                if command.group == group:
-                    now = keys.get(command.id, [])
-                    usual = command.display is not None and now == command.keys.split(",")
-                    shown = map(printed_key, [command.display, *now[1:]] if usual else now)
-                    table.add_row(Text(" ".join(shown), "bold"), command.label, command.help)
+                now = keys.get(command.id, [])
+                usual = command.display is not None and now == command.keys.split(",")
+                shown = map(printed_key, [command.display, *now[1:]] if usual else now)
+                table.add_row(Text(" ".join(shown), "bold"), command.label, command.help)
         return table
 
 

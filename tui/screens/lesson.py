@@ -28,8 +28,8 @@ _SECONDS_TO_PLAY = 1.5
 """Time to play the steps of one page."""
 _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
     "-low": ("slots", "blockmap"),
-    "-medium": ("slots", "blockmap", "budget"),
-    "-tall": ("slots", "blockmap", "budget", "waiting", "eventlog"),
+    "-medium": ("slots", "blockmap"),
+    "-tall": ("slots", "blockmap", "waiting", "eventlog"),
 }
 """Terminal height -> panels to show beside the highlighted one."""
 

@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.frame.sentences import WatchSentence
 
 
 class StartLine(Panel, can_focus=False):
@@ -24,7 +23,9 @@ class StartLine(Panel, can_focus=False):
         start = None if self.context is None else self.context.start
         if start is None or not start.text:
             return []
-        return [Row(width).put("▶ ", "accent").put(clean(start.text), "text").line()][:height]
+        watch = [line(width, (row, "muted")) for row in wrap(clean(self.context.watch), width)]
+        loading = Row(width).put("▶ ", "accent").put(clean(start.text), "text").line()
+        return [loading, (), *watch][:height]
 
 
 class StartScreen(DashboardScreen):
@@ -32,5 +33,4 @@ class StartScreen(DashboardScreen):
     IS_NARRATED = False
 
     def body(self) -> Iterable[Widget]:
-        yield WatchSentence(self.context.watch, id="watch")
         yield StartLine(id="start-line")

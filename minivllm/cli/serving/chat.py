@@ -6,10 +6,14 @@ KeyboardInterrupt can break a step.
 """
 
 import argparse
+import re
 import sys
 import time
 from itertools import count
 from queue import SimpleQueue
+from shutil import get_terminal_size
+
+from rich.cells import cell_len
 
 from minivllm.cli import options
 from minivllm.cli.loading import load_engine
@@ -101,6 +105,7 @@ class _Conversation:
         ).result()
         prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
         outputs: SimpleQueue[RequestOutput | None] = SimpleQueue()
+        words = WrappedText(get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize)
         future = thread.add_request(request_id, prompt, self._params, on_output=outputs.put)
         # End the loop below, even after an error.
         future.add_done_callback(lambda _: outputs.put(None))
@@ -109,12 +114,37 @@ class _Conversation:
                 (new,), cached = output.outputs, output.num_cached_tokens
                 answer += new.text
                 num_tokens += len(new.token_ids)
-                show(new.text)
+                words.show(new.text)
             future.result()
         except KeyboardInterrupt:
             thread.abort_request(request_id).result()
         rate = num_tokens / max(time.monotonic() - began, 1e-9)
-        show("\n")
+        words.show("\n", is_end=True)
         hits = f"{cached} of {len(token_ids)} prompt tokens were cached"
         note(f"({num_tokens} tokens, {rate:.1f} a second; {hits})")
         return answer
+
+
+_WORD = re.compile(r"(\s*)(\S{24}|\S+(?=\s))")
+"""A whole word; of a text without spaces, a part."""
+
+
+class WrappedText:
+    """Shows a stream word by word, with a line break before a word that would cross the edge."""
+
+    def __init__(self, width: int) -> None:
+        self._width, self._column, self._held = width, 0, ""
+
+    def show(self, text: str, *, is_end: bool = False) -> None:
+        text, end = self._held + text, 0
+        for found in _WORD.finditer(text):
+            (space, word), end = found.groups(), found.end()
+            _, breaks, indent = space.rpartition("\n")
+            column = cell_len(indent) + (0 if breaks else self._column)
+            if column and column + cell_len(word) > self._width:
+                space, column = "\n", 0
+            show(space + word)
+            self._column = column + cell_len(word)
+        self._held = text[end:]
+        if is_end:
+            show(self._held)

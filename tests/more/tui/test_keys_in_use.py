@@ -38,7 +38,9 @@ def test_the_keys_of_the_dashboard_itself_do_what_their_help_says(
         await seat.press("question_mark")
         help, focused = " ".join(seat.window_text().split()), panel(app, "slots")
         assert help.startswith(f"{focused.HELP_TITLE} {focused.HELP_TEXT}")
+        here, rest = help.index("Useful here"), help.index(" Screens 1 Overview")
         assert all(command.help in help for command in COMMANDS)
+        assert here < help.index("Pause or play") < help.index("Quit") < rest
         await seat.press("question_mark", "ctrl+p")
         found = lambda: app.screen.query_one("CommandList").option_count  # noqa: E731
         await until(pilot, lambda: found() == len(COMMANDS))

@@ -59,7 +59,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
             await pilot.press("S")
         await settle(pilot)
         seconds = [round(seconds_at(one), 1) for one in (first, second)]
-        assert f"A {seconds[0]} s, B {seconds[1]} s: B is" in " ".join(drawn(app, "race"))
+        assert f"A {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
         notes = " ".join(" ".join(drawn(app, "race")[1:]).split())
         assert notes == app.context.race.sentence
         await pilot.press("escape")

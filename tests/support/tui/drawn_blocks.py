@@ -28,7 +28,8 @@ def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> l
     grid = lay_out(num_blocks, width, height - 1)
     assert grid.blocks_per_cell == 1
     cells: list[str] = []
-    for line in without_legend(lines):
+    num_rows = grid.origin(num_blocks - 1)[1] + 1  # words may follow
+    for line in without_legend(lines)[:num_rows]:
         text = text_of(line)
         if not text.strip():
             continue

@@ -99,7 +99,7 @@ class Seat:
         truth = fold(self.stage.header, self.stage.events[:position])
         assert self.app.model.fold.state == truth.state
         top = drawn(self.app, "header")[0]
-        engine_runs = self.control is not None and not self.control.state().paused
+        engine_runs = self.control is None or not self.control.state().paused
         paused = "engine runs on" if engine_runs else "PAUSED"
         assert f"step {truth.step:,}" in top and {"paused": paused, "live": "LIVE"}[state] in top
         assert f"event {position:,}/{len(self.steps):,}" in drawn(self.app, "timeline")[0]

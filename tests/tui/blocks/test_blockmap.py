@@ -39,7 +39,7 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:
     stage = request.getfixturevalue(scenario)
-    model, blockmap, seen = DashboardModel(stage.header), BlockMap(), set()
+    model, blockmap, seen = DashboardModel(stage.header), BlockMap(shows_words=False), set()
     for number, event in enumerate(stage.run().events):
         model.apply(event)
         # Not only between steps: a frame may be drawn at any time.
@@ -185,7 +185,7 @@ def test_only_the_selected_cell_and_its_number_are_bright_and_the_map_stays_read
     width: int, height: int, num_blocks: int, stage, ask
 ) -> None:
     model = folded(stage([ask("r0", "word " * 90, "an answer " * 9)], num_blocks=num_blocks).run(6))
-    plain = BlockMap().lines(model, width, height)
+    plain = choosing(None, shows_words=False).lines(model, width, height)
     cells = [cell.glyph + cell.mark for cell in block_cells(model)]
     grid = lay_out(num_blocks, width, height - 1)
     for chosen in (0, 11, num_blocks - 1):
@@ -197,3 +197,11 @@ def test_only_the_selected_cell_and_its_number_are_bright_and_the_map_stays_read
         shown = "".join(lit).replace("[", "").replace("]", "").split()
         assert shown[0].startswith(number)
         assert "".join(shown).endswith(cells[chosen])
+
+
+def test_blocks_with_their_words_fill_the_rows_under_a_map_of_few_blocks(shared_prefix) -> None:
+    model = folded(shared_prefix.run(26))
+    shown = rows(BlockMap(), model, 112, 40)
+    assert shown[:5] == rows(BlockMap(shows_words=False), model, 112, 40)[:5]
+    assert any("You are a careful assistant" in row for row in shown)
+    assert not any("You are" in row for row in rows(BlockMap(), model, 37, 11))

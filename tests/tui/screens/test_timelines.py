@@ -79,16 +79,17 @@ def test_the_bars_on_the_screen_are_the_phases(
     model = folded(request.getfixturevalue(scenario).run(50))
     records = in_order(model)
     signs = {None: " ", **SIGNS}
-    # Bars are one row high, then two, then with four columns for each step.
+    # Bars are one row high, then two, and stretched: to 56 steps, up to 8 columns for each.
     num = len(records)
-    for width, height, pitch, wide in (
-        (118, num + 1, 1, 1), (118, 2 * num + 1, 2, 1), (250, 90, 2, 4),
-    ):  # fmt: skip
-        shown = rows(Timelines(), model, width, height)[1:]
+    for width, height, pitch in ((118, num + 1, 1), (118, 2 * num + 1, 2), (600, 90, 2)):
+        head, *shown = rows(Timelines(), model, width, height)
+        columns = min(width - head.index("steps"), 56 * 8)
+        ends = [step * columns // 56 for step in range(52)]
         assert len(shown) == min(pitch * num, height - 1)
         for number, record in enumerate(records):
             cells = phase_cells(record, Axis(0, 1, 51), 50)
-            bar = "".join(signs[phase] * wide for phase in cells).rstrip()
+            wide = (ends[step + 1] - ends[step] for step in range(51))
+            bar = "".join(signs[phase] * by for phase, by in zip(cells, wide, strict=True)).rstrip()
             first, *others = shown[number * pitch : (number + 1) * pitch]
             assert first.endswith(bar.lstrip())
             if others:

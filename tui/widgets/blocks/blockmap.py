@@ -19,7 +19,7 @@ from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, UNDONE
 from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.cards import card
+from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.blocks.cells import (
     CACHED,
     EMPTY,
@@ -27,13 +27,12 @@ from minivllm.tui.widgets.blocks.cells import (
     Cell,
     block_cells,
     group_cells,
-    signs,
 )
 from minivllm.tui.widgets.frame.panel import Panel
 
 _FEWEST = 64
 """Blocks that are drawn before any is used, if there are many more."""
-_ROWS_OF_WORDS = 2
+_LEAST_ROWS_OF_WORDS = 3
 _MOST_OF = 0.8
 """The share of a panel's width that a row of wide glyphs has to take."""
 
@@ -86,13 +85,13 @@ class BlockMap(Panel):
         " took, found, copied, freed or evicted it. A sign before the cell says more, and fades in"
         " the next two steps: ● found by a lookup, → copied to ←, × evicted; for one step, ? drafts"
         " and ~ slots of wrong drafts. Where cells have no numbers, the letter has the sign's"
-        " colour. If there is room, the words of the selected block are drawn under the map."
+        " colour. If there is room, blocks with their words are drawn under the map."
     )
 
     def __init__(self, *, shows_words: bool = True, id: str | None = None) -> None:
-        """shows_words: draw the selected block as a card under the map if there is room"""
+        """shows_words: draw blocks with their words under the map if there is room"""
         super().__init__(id=id)
-        self._shows_words = shows_words
+        self._cards = BlockCards() if shows_words else None
 
     def title(self, model: DashboardModel, width: int) -> str:
         # Show nothing here that changes in each step: a new title repaints the whole panel.
@@ -118,8 +117,10 @@ class BlockMap(Panel):
             x, y = grid.origin(chosen // grid.blocks_per_cell)
             if y < len(lines):
                 lines[y] = _marked(lines[y], x, grid, width)
-            if self._shows_words:
-                lines += self._words(model, chosen, width, map_height - len(lines))
+        room = map_height - len(lines) - 1
+        if self._cards is not None and grid.numbered and room >= _LEAST_ROWS_OF_WORDS:
+            self._cards.context = self.context
+            lines += [(), *self._cards.lines(model, width, room)]
         lines.extend([()] * (height - 1 - len(lines)))
         if height > 1:
             signs = _SIGNS + (_DRAFT_SIGNS if model.drafts.by_seq else ())
@@ -128,16 +129,6 @@ class BlockMap(Panel):
                 lines[-1] = first_that_fits(width, _explain(*signs), _explain(*_SIGNS))
             lines.append(legend)
         return lines
-
-    def _words(self, model: DashboardModel, block_id: int, width: int, room: int) -> list[Line]:
-        """The card of the selected block, at the bottom of the free rows under the map."""
-        num_rows = min(room - 1, _ROWS_OF_WORDS)
-        if num_rows < 1:
-            return []
-        happened = signs(model, fades=not self.context.still)
-        holders = [seq_id for seq_id, _ in model.owners(block_id)]
-        lines = card(model, block_id, holders, (width, num_rows), happened)
-        return [*[()] * (room - len(lines)), *lines]
 
     def targets(self) -> list[Target]:
         """Every block can be selected, even if a cell stands for several blocks."""

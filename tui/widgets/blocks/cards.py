@@ -1,4 +1,4 @@
-"""Block cards: blocks with their text, in large terminals.
+"""Block cards: blocks with their text, in a panel of their own or under the block map.
 
     ▌▌ 0 ab                             a stripe and a letter for each owner
     ▌▌ You are a careful assistant in
@@ -160,7 +160,8 @@ def _lay_out(width: int, height: int, num_blocks: int, block_size: int) -> _Grid
     """As many cards as fit; if all fit, with more rows for texts that are cut otherwise."""
     per_row = max(width // (_LEAST_WIDTH + 1), 1)
     free = height // -(-num_blocks // per_row) - 1
-    rows = max(min(free, block_size * _LONG_WORD // _LEAST_WIDTH), _ROWS_OF_TEXT)
+    enough = max(block_size * _LONG_WORD // _LEAST_WIDTH, 1)
+    rows = max(min(free, enough), min(_ROWS_OF_TEXT, enough))
     return _Grid(per_row, width // per_row - 1, rows, max(height // (1 + rows), 1) * per_row)
 
 

@@ -34,8 +34,10 @@ class RaceLine(Panel, can_focus=False):
         if race is not None and race.state == "running":
             return [_progress(race, row, self._key("race.cancel"))]
         if context.second is None:
-            row.put(f"{self._key('race.start')} ", "accent*")
-            row.put("races two configurations on the requests of this run.", "muted")
+            row.put(f" {self._key('race.start')} ", "accent*!")
+            row.put(
+                "  race two configurations on the requests of this run, side by side", "accent*"
+            )
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
         notes = [line(width, (f" {note}", "warn")) for note in self._notes(width)]
         return [self._clock(width), *notes][:height]
@@ -43,10 +45,15 @@ class RaceLine(Panel, can_focus=False):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return 1 + len(self._notes(width))
 
+    def note(self) -> str:
+        """What to know about a race, or what to watch in two recordings."""
+        context = self.context
+        if context.second is None or context.behind is None:
+            return "" if context.second is None else clean(context.watch)
+        return "" if context.race is None else clean(context.race.sentence)
+
     def _notes(self, width: int) -> list[str]:
-        race = self.context.race
-        has_notes = race is not None and self.context.behind is not None
-        return wrap(clean(race.sentence), width - 1) if has_notes else []
+        return wrap(self.note(), width - 1) if self.note() else []
 
     def _clock(self, width: int) -> Line:
         """What both sides have in common; at the end of a race also its result."""
@@ -60,22 +67,18 @@ class RaceLine(Panel, can_focus=False):
         clock = (label, "accent*"), (f"{now}  ", "text*"), *key
         if context.race is None or context.behind is None or not context.transport.at_end:
             return line(width, (" ", "text"), *clock)
-        won = (f" {verdict(context.race)}  ", "text*")
-        return first_that_fits(width, (won, *clock), (won, *key))
+        a, b = context.race.results
+        won = (
+            (f" ×{a.seconds / b.seconds:.1f} ", "good*!"),
+            (f" tokens/s, waste {a.waste:.0%} → {b.waste:.0%}  ", "good*"),
+        )
+        times = (f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s  ", "text*")
+        return first_that_fits(width, (*won, times, *clock), (*won, times, *key), won)
 
     def _key(self, command_id: str) -> str:
         if not self._bound:  # finding them takes a good part of a frame's time
             self._bound = bound_commands(self.screen)
         return self.app.get_key_display(self._bound[command_id])
-
-
-def verdict(race: RaceRuns) -> str:
-    """Who won."""
-    a, b = race.results
-    return (
-        f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s: B is {a.seconds / b.seconds:.1f}× as fast."
-        f" Waste A {a.waste:.0%}, B {b.waste:.0%}."
-    )
 
 
 def _progress(race: RaceRuns, row: Row, key: str) -> Line:

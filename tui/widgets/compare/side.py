@@ -5,7 +5,7 @@ from pathlib import Path
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, packed, wrap
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, packed
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
@@ -17,10 +17,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.steps.budget import budget_bar
 
-_NO_SECOND = (
-    "No second recording is open. R runs these requests with two configurations, side by side;"
-    " minivllm replay FILE --with OTHER opens two recordings."
-)
 _ROOM_FOR_WORDS = 12
 """Rows of a side from which it has sentences."""
 _MOST_FACTS = 3
@@ -42,7 +38,7 @@ class Side(Panel):
         self._is_second = is_second
         self._usage = UsageFollower()
         # These are never mounted: only their `lines` are drawn, in the remaining rows.
-        self._map = BlockMap()
+        self._map = BlockMap(shows_words=False)
         self._slots = Slots()
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -57,8 +53,6 @@ class Side(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
-        if self._is_second and own is None:
-            return [line(width, (row, "text")) for row in wrap(_NO_SECOND, width)][:height]
         self._map.context = self.context
         header = None if other is None else other.recording.header
         facts = packed(_policy(model.header, header), width, 9, gap=_GAP)

@@ -70,7 +70,7 @@ class KeyBar(Footer):
     def compose(self) -> ComposeResult:
         if not self._bindings_ready:
             return
-        self._last = self._wanted()
+        self._last = self.wanted()
         bound, room = bound_commands(self.screen), self.app.size.width
         shown: dict[str, FooterKey] = {}
         for command_id, label in (dict.fromkeys(_ALWAYS, "") | self._last).items():
@@ -94,11 +94,11 @@ class KeyBar(Footer):
     def follow(self) -> None:
         """Show other keys if another mode has begun: a pause, a message, a selection."""
         # One more frame can be drawn while the screen is being removed.
-        if self.is_attached and self._wanted() != self._last:
-            self._last = self._wanted()
+        if self.is_attached and self.wanted() != self._last:
+            self._last = self.wanted()
             self.refresh(recompose=True)
 
-    def _wanted(self) -> dict[str, str]:
+    def wanted(self) -> dict[str, str]:
         """Command id -> its label now, empty for the usual one; the most useful command first."""
         context, name, focused = self.screen.context, self.screen.NAME, self.screen.focused
         live, lesson, control = context.transport.state == "live", context.lesson, context.control

@@ -1,4 +1,4 @@
-"""Panels with plain sentences: what to watch or to try, and the summary at the end of a run."""
+"""Panels with plain sentences: what to try, and the summary at the end of a run."""
 
 import textwrap
 
@@ -13,31 +13,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _STYLES = ("good*", "accent*", "warn*")
 """Of the figures at the end of a run."""
-
-
-class WatchSentence(Panel, can_focus=False):
-    """The sentence under the top line: what to look for in this run."""
-
-    HELP_TITLE = "What to watch"
-    HELP_TEXT = "What this run demonstrates. Look for it in the panels below."
-
-    def __init__(self, sentence: str, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._sentence = clean(sentence)
-        if not self._sentence:
-            self.display = False
-
-    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        label = " What to watch: " if width >= 100 else " Watch: "
-        rows = _wrap(self._sentence, width - len(label) - 1)[:height]
-        return [
-            Row(width).put(label if y == 0 else " " * len(label), "accent*").put(row).line()
-            for y, row in enumerate(rows)
-        ]
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        label = 16 if width >= 100 else 8
-        return min(len(_wrap(self._sentence, width - label - 1)), 2)
 
 
 _NEXT = (

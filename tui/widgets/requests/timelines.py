@@ -2,8 +2,8 @@
 
     ░░▓▓████▁▁▓███     queued, prefill, decode, preempted (a gap), ...
 
-Prefill and decode have the sequence's hue. If there is room, a bar is two rows high, and a step
-takes several cells.
+Prefill and decode have the sequence's hue. If there is room, a bar is two rows high. The bars are
+stretched to the panel's width.
 
 The axis is in steps: on an axis in seconds, a slow step would look like a long wait. If a cell
 stands for several steps, it shows the rarest phase: otherwise one queued step would vanish behind a
@@ -12,6 +12,7 @@ hundred decodes. Which steps share a cell changes only with the scale, so cells 
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -32,6 +33,8 @@ _STYLES: dict[SequencePhase, str] = {"queued": "muted", "preempted": "bad*"}
 """The other phases have the sequence's hue."""
 _PAINTED: tuple[SequencePhase, ...] = ("decode", "queued", "prefill", "preempted")
 """The order of painting: later phases in this list are painted over earlier ones."""
+_WIDEST = 8
+"""Columns of a step, at most."""
 _DEEPEST = 4
 """Maximum number of indentations of a forked beam, so that its name still fits."""
 
@@ -42,8 +45,8 @@ class Axis(NamedTuple):
     steps_per_cell: int
     width: int
     """Number of cells."""
-    wide: int = 1
-    """Columns of the screen in a cell."""
+    columns: int = 0
+    """Columns of the screen for all cells."""
     indent: int = 0
     """Columns before the first cell."""
 
@@ -61,6 +64,20 @@ class Axis(NamedTuple):
     def cell(self, step: int) -> int:
         """The cell of a step; negative, or `width` or more, if the step is off the axis."""
         return (step - self.first) // self.steps_per_cell
+
+    def stretched(self, last: int) -> "Axis":
+        """The same axis over all its columns: with room for a few more steps than `last`.
+
+        So the scale changes four times while the number of steps doubles, and not in each step.
+        """
+        used = self.cell(last) + 1
+        part = 1 << max(used.bit_length() - 3, 0)
+        cells = min(-(-used // part) * part, self.width)
+        return self._replace(width=cells, columns=min(self.width, cells * _WIDEST))
+
+    def column(self, cell: int) -> int:
+        """The first column of a cell."""
+        return cell * self.columns // self.width
 
 
 class Timelines(Panel):
@@ -106,10 +123,8 @@ class Timelines(Panel):
             for record in shown
         )
         is_high = head + 2 * len(records) <= height
-        steps = last - first + 1
-        wide = next((size for size in (8, 4, 2) if is_high and steps * size <= bar_width), 1)
-        axis = Axis.over(first, last, bar_width // wide)
-        axis = axis._replace(wide=wide, indent=width - bar_width)
+        axis = Axis.over(first, last, bar_width).stretched(last)
+        axis = axis._replace(indent=width - bar_width)
         part = f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
         part = part if len(shown) < len(records) else ""
         lines = [_head(model, axis, last, part, width)] if head else []
@@ -202,10 +217,13 @@ def _head(model: DashboardModel, axis: Axis, last: int, part: str, width: int) -
 
 def _bar(model: DashboardModel, record: SequenceRecord, axis: Axis) -> list[Span]:
     hue = model.hue(model.letter(record.seq_id))
-    return [
-        (SIGNS.get(phase, " ") * len(list(run)) * axis.wide, _STYLES.get(phase, hue))
-        for phase, run in groupby(phase_cells(record, axis, model.fold.step))
-    ]
+    cells = enumerate(phase_cells(record, axis, model.fold.step))
+    bar = []
+    for phase, run in groupby(cells, key=itemgetter(1)):
+        (first, _), *others = run
+        num_columns = axis.column(first + len(others) + 1) - axis.column(first)
+        bar.append((SIGNS.get(phase, " ") * num_columns, _STYLES.get(phase, hue)))
+    return bar
 
 
 def phase_cells(record: SequenceRecord, axis: Axis, now: int) -> Iterator[SequencePhase | None]:

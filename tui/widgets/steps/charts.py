@@ -77,8 +77,12 @@ class StepCharts(Panel):
         at = next((i for i, one in enumerate(records) if one.step == chosen), None)
         shown, wide = _shown(records, width)
         lines: list[Line] = []
-        for number, chart in enumerate(charts):
-            rows = max(height // len(charts) + (number < height % len(charts)), 1)
+        # A chart of equal values shows nothing: its words are enough.
+        varied = [len({*chart.values[-shown:]} - {None}) > 1 for chart in charts]
+        num, room = sum(varied), height - varied.count(False)
+        for chart, is_varied in zip(charts, varied, strict=True):
+            rows = max(-(-room // num), 1) if is_varied else 1
+            num, room = num - is_varied, room - rows * is_varied
             now = ("now", chart.values[-1]) if at is None else ("chosen step", chart.values[at])
             cells = chart.values[-shown:]
             lines.append(_words(chart, cells, width, *now))
