@@ -129,7 +129,8 @@ def check_the_words_of_the_inspector(
     for at, words in beside.items():
         text = drawn_as(held(model, at, texts))
         assert words == (text[-2:] if at in before else text[:2])
-    assert not own or bool(before) == any(at in before for at in beside)
+    known = any(held(model, at, texts) for at in before)  # a block can be cached without its words
+    assert not own or known == any(at in before for at in beside)
 
 
 # ---- the prefix tree ----
