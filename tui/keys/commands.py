@@ -8,16 +8,12 @@ because a terminal cannot send every key (ctrl+i is tab, ctrl+h is backspace).
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from textual.binding import Binding
 from textual.keys import key_to_character
 
 from minivllm.tui.time.transport import Transport
-
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
-    from minivllm.tui.screens.lesson import LessonScreen
 
 Owner = TypeVar("Owner")
 
@@ -36,7 +32,7 @@ class Command(NamedTuple, Generic[Owner]):
     """How to print the key, if Textual's name for it is unsuitable."""
 
 
-COMMANDS: tuple[Command["DashboardApp"], ...] = (
+COMMANDS: tuple[Command[Any], ...] = (
     Command("time.toggle", "space", lambda app: app.time_keys.toggle(),
             "Pause", "Pause or play; in the demo, the engine pauses and goes on with the picture.",
             "Time"),
@@ -166,7 +162,7 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Quit", "Leave the dashboard at once, even from a window.", "Dashboard"),
 )  # fmt: skip
 
-LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
+LESSON_COMMANDS: tuple[Command[Any], ...] = (
     Command("lesson.next", "space,enter", lambda screen: screen.next_page(),
             "Go on", "Go to the answer of a question, the next page, or the next lesson.",
             "Lesson", "space"),

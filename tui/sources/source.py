@@ -7,8 +7,7 @@ Opening a source can wait for the first line; `poll` never waits.
 
 from typing import Literal, NamedTuple, Protocol
 
-from minivllm.events.recording.fold_codec import FOLD
-from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.events.recording.keyframes import V
 from minivllm.events.recording.recording import Recording
 
 SourceState = Literal["live", "recording", "indexing", "lost", "ended"]
@@ -43,23 +42,3 @@ class EventSource(Protocol[V]):
         """The status as of the last `poll`."""
 
     def close(self) -> None: ...
-
-
-def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> EventSource[V]:
-    """Open an `http://` or `https://` address, or a file.
-
-    follow: whether the file is still being written (`attach`) or complete (`replay`)
-    Raises `EventLogError` with one sentence if the source cannot be opened.
-    """
-    # Import late: these modules import this one, and http.client is slow to import.
-    if text.lower().startswith(("http://", "https://")):
-        from minivllm.tui.sources.http_source import HttpSource
-
-        return HttpSource(text, codec=codec)
-    if follow:
-        from minivllm.tui.sources.tail import TailSource
-
-        return TailSource(text, codec=codec)
-    from minivllm.tui.sources.replay import ReplaySource
-
-    return ReplaySource(text, codec=codec)

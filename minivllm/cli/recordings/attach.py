@@ -13,7 +13,7 @@ from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_ap
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
 from minivllm.tui.draw.theme import LIGHT
-from minivllm.tui.sources.source import open_source
+from minivllm.tui.sources.opening import open_source
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_app import VllmApp

@@ -20,7 +20,7 @@ from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import pool_use
 from minivllm.text import clean, fit, plural, short_name, tail
-from minivllm.tui.sources.source import open_source
+from minivllm.tui.sources.opening import open_source
 from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5

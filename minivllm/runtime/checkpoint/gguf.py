@@ -24,9 +24,8 @@ from gguf.gguf_reader import GGUFReader
 from gguf.quants import dequantize, quant_shape_to_byte_shape
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
-from minivllm.runtime.checkpoint.weights import WeightEntry
 from minivllm.runtime.quantization.formats import FORMATS, WeightFormat
-from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
+from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, WeightEntry
 
 _MAX_STRING = 1 << 20
 _MAX_COUNT = 1 << 16

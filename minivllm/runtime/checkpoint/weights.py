@@ -8,7 +8,6 @@ later tensor fits into, so these are returned to the system every 32 MiB.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
@@ -19,29 +18,16 @@ from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.cpu.heap import trim_heap
-from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, rows_at_once
+from minivllm.runtime.quantization.stored_weight import (
+    CheckpointWeight,
+    StoredWeight,
+    WeightEntry,
+    rows_at_once,
+)
 
 _BYTES_BETWEEN_TRIMS = 32 << 20
 _ITEM_SIZE = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Bytes per element of the dtypes that hold plain, unquantized weights in safetensors."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightEntry:
-    """One weight of a file, and how to read it."""
-
-    name: str
-    """Hugging Face's name."""
-    shape: tuple[int, ...]
-    dtype: str
-    """The file's name for it: `BF16`, `Q4_1`."""
-    num_bytes: int
-    read: Callable[[slice], CheckpointWeight]
-    """Read some rows; the result may be a mapping of the file."""
-    is_quantized: bool = False
-    """Whether `read` returns a `StoredWeight`."""
-    row_order: torch.Tensor | None = None
-    """Which row of the file is row 0, 1, ... of the weight; None for the order of the file."""
 
 
 def weight_entries(path: Path) -> list[WeightEntry]:

@@ -5,7 +5,7 @@ can have three formats. Rows are whole numbers of blocks, so rows can be sliced,
 joined without touching a block.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -136,3 +136,21 @@ def join_rows(parts: Sequence[StoredWeight]) -> list[StoredWeight]:
         else:
             joined.append(part)
     return joined
+
+
+@dataclass(frozen=True, slots=True)
+class WeightEntry:
+    """One weight of a file, and how to read it."""
+
+    name: str
+    """Hugging Face's name."""
+    shape: tuple[int, ...]
+    dtype: str
+    """The file's name for it: `BF16`, `Q4_1`."""
+    num_bytes: int
+    read: Callable[[slice], CheckpointWeight]
+    """Read some rows; the result may be a mapping of the file."""
+    is_quantized: bool = False
+    """Whether `read` returns a `StoredWeight`."""
+    row_order: torch.Tensor | None = None
+    """Which row of the file is row 0, 1, ... of the weight; None for the order of the file."""

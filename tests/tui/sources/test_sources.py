@@ -17,8 +17,8 @@ from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.sources import tail
 from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.sources.opening import open_source
 from minivllm.tui.sources.replay import ReplaySource
-from minivllm.tui.sources.source import open_source
 from minivllm.tui.sources.tail import TailSource
 
 
