@@ -29,7 +29,10 @@ class EngineKeys:
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
-            self._app.tell("This engine is in another process, so the dashboard can only watch it.")
+            state = self._context.own.source.status.state
+            is_over = state in ("recording", "indexing")
+            what = "This is a recording" if is_over else "This engine is in another process"
+            self._app.tell(f"{what}, so the dashboard can only watch it.")
         return self._context.control
 
     def pause(self) -> None:

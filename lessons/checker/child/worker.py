@@ -26,7 +26,7 @@ from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule
 
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
-WALL_FACTOR = 20
+WALL_FACTOR = 8
 """Wall-clock seconds per second of processor time: computers can be busy."""
 MAX_ANSWER_BYTES = 32 << 20
 

@@ -47,7 +47,7 @@ def core_methods() -> list[CoreMethod]:
     for module in MODULES:
         source = _source(module)
         lines = source.splitlines()
-        for name, node in functions_in(source):
+        for name, node in functions_in(source).items():
             abstract = [getattr(one, "id", "") for one in node.decorator_list] == ["abstractmethod"]
             if "." in name and not abstract:
                 first = first_line(node)

@@ -17,11 +17,11 @@ def test_the_demo_starts_pauses_steps_back_goes_live_and_quits() -> None:
         demo.wait_for(r"● LIVE")
         demo.wait_for(r"eve +DECODE|ada +DECODE")
         demo.press(b" ")
-        demo.wait_for(r"PAUSED")
+        at = int(demo.wait_for(r"PAUSED at step (\d+)")[1])
         demo.press(LEFT)
-        behind = int(demo.wait_for(r"PAUSED, (\d+) steps? behind")[1])
         demo.press(LEFT)
-        assert int(demo.wait_for(r"PAUSED, (\d+) steps behind")[1]) > behind
+        # The first one may only lead to the beginning of the step.
+        demo.wait_for(rf"PAUSED at step ({at - 1}|{at - 2}) ")
         demo.press(END)
         demo.wait_for(r"● LIVE")
         demo.press(b"q")
