@@ -29,9 +29,8 @@ class EngineKeys:
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
-            state = self._context.own.source.status.state
-            is_over = state in ("recording", "indexing")
-            what = "This is a recording" if is_over else "This engine is in another process"
+            is_file = self._context.own.source.status.state in ("recording", "indexing")
+            what = "This is a recording" if is_file else "This engine is in another process"
             self._app.tell(f"{what}, so the dashboard can only watch it.")
         return self._context.control
 
