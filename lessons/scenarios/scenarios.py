@@ -201,6 +201,14 @@ BEAMS = Scenario(
 
 
 # Tasks of the house model. No penalty: it would make every repetition less likely.
+_WITH_DRAFTS = options(
+    num_blocks=32,
+    max_num_seqs=4,
+    max_num_batched_tokens=96,
+    max_model_len=384,
+    speculative_config=PROMPT_LOOKUP,
+)
+
 SPECULATION = Scenario(
     name="speculation",
     teaches=(
@@ -211,13 +219,7 @@ SPECULATION = Scenario(
         "right drafts are underlined, wrong ones are struck out; the story, which repeats nothing,"
         " has few."
     ),
-    options=options(
-        num_blocks=32,
-        max_num_seqs=4,
-        max_num_batched_tokens=96,
-        max_model_len=384,
-        speculative_config=PROMPT_LOOKUP,
-    ),
+    options=_WITH_DRAFTS,
     waves=(
         (ask("ada", "Repeat four times: Zoe wants the golden map of Paul."),),
         (
@@ -261,13 +263,7 @@ STRUCTURED = Scenario(
         " their own."
     ),
     # Forced tokens are drafts.
-    options=options(
-        num_blocks=32,
-        max_num_seqs=4,
-        max_num_batched_tokens=96,
-        max_model_len=384,
-        speculative_config=PROMPT_LOOKUP,
-    ),
+    options=_WITH_DRAFTS,
     # ada and ben draw with the same random numbers, at a temperature that breaks ada's record. eve and
     # finn ask the same question, and only finn's form is one that the model would choose itself.
     waves=(

@@ -150,7 +150,7 @@ class EngineKeys:
         self._app.tell(f"From the next step on: attention, {whose}.")
 
     def xray(self) -> None:
-        if (control := self._control()) and (seq_id := self._running()):
+        if (control := self._control()) and (seq_id := self._select_running()):
             control.trace_kernel(seq_id)
             self._app.tell(
                 f"The kernel is traced at the next token of {short_name(seq_id)}. This takes some"
@@ -164,13 +164,13 @@ class EngineKeys:
             await self._app.look_keys.screen("choice")
         elif control is None:
             self._app.tell(how_to_explain(self._context, view, self._context.selection.seq_id))
-        elif seq_id := self._running():
+        elif seq_id := self._select_running():
             on = self._explained[seq_id] = not self._explained.get(seq_id, False)
             control.explain_tokens(seq_id, on)
             now = "now explained" if on else "no longer explained"
             self._app.tell(f"The tokens of {short_name(seq_id)} are {now}.")
 
-    def _running(self) -> str | None:
+    def _select_running(self) -> str | None:
         """Select and return a running sequence; without one, say so.
 
         The selected one, or else an owner of the selected block, or else the first.
@@ -195,7 +195,7 @@ class EngineKeys:
         seq_id, newest = self._context.selection.seq_id, self._context.transport.recording.head
         shows = seq_id in newest.fold.sequences or seq_id in newest.explanations.judged
         if self._context.control is not None and newest.fold.running and not shows:
-            self._running()
+            self._select_running()
 
     def watch_selected(self) -> None:
         """Explain the selected sequence's next tokens, unless the user has stopped that."""

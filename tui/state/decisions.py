@@ -167,7 +167,7 @@ class Decision(msgspec.Struct):
     after: str = ""
     block_ids: list[int] = []
     facts: dict[str, int | str] = {}
-    """What the event's sentences say."""
+    """What the sentence of `NARRATED` says; empty for other kinds."""
 
     @property
     def rank(self) -> int:
@@ -212,7 +212,7 @@ class DecisionLog(msgspec.Struct):
         elif type(event) in _END_A_WAIT:
             self.waits_for.pop(owner, None)
         ids = [] if block_id is None else [block_id]
-        facts = _facts_of(event)[1]
+        facts = _facts_of(event)[1] if key[1] in NARRATED else {}
         new = Decision(event.seq, event.step, key, owner, letter, verb, style, after, ids, facts)
         self.decisions.append(new)
         if len(self.decisions) > LOG_LENGTH:

@@ -157,7 +157,8 @@ class _Demo:
         header = engine.log_header()
         self.facts = RunFacts(header)
         engine.subscribe(self.facts.apply)
-        engine.subscribe(self._notice_first)
+        if self.stops_at:
+            engine.subscribe(self._notice_first)
         self._player = ScenarioPlayer(self._scenario, engine)
         writer = self._recordings.enter_context(recording(self._record, header, engine.subscribe))
         slow = self._seconds_per_step

@@ -23,5 +23,5 @@ def run(args: argparse.Namespace) -> int:
     require_terminal("demo --headless runs the same requests without one")
     options = {**SHARED_PREFIX.options, "num_gpu_blocks_override": NUM_BLOCKS}
     whole = build_parser("demo").parse_args(["demo", "--model", HOUSE_MODEL])
-    whole.__dict__.update(vars(args))
+    vars(whole).update(vars(args))
     return demo.play(whole, replace(SHARED_PREFIX, options=options), Tour())
