@@ -176,8 +176,7 @@ class DashboardApp(App[str]):
             self.exit()  # the caller raises the error
             return
         context.transport.source.close()
-        found = started.result()
-        source, context.control, context.recorder, context.lesson, context.tour = found
+        source, context.control, context.recorder, context.lesson, context.tour = started.result()
         context.transport, context.start = Transport(source), None
         await self._open()
 

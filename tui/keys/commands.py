@@ -8,21 +8,19 @@ because a terminal cannot send every key (ctrl+i is tab, ctrl+h is backspace).
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from textual.binding import Binding
 from textual.keys import key_to_character
 
 from minivllm.tui.time.transport import Transport
 
-Owner = TypeVar("Owner")
 
-
-class Command(NamedTuple, Generic[Owner]):
+class Command(NamedTuple):
     id: str
     keys: str
     """Textual key names, comma-separated; the first one is displayed."""
-    run: Callable[[Owner], Awaitable[None] | None]
+    run: Callable[[Any], Awaitable[None] | None]
     """Called with the app; in `LESSON_COMMANDS`, with the lesson screen."""
     label: str
     """Name in the palette, and in the bottom line unless `keybar` has a shorter name."""
@@ -32,7 +30,7 @@ class Command(NamedTuple, Generic[Owner]):
     """How to print the key, if Textual's name for it is unsuitable."""
 
 
-COMMANDS: tuple[Command[Any], ...] = (
+COMMANDS: tuple[Command, ...] = (
     Command("time.toggle", "space", lambda app: app.time_keys.toggle(),
             "Pause", "Pause or play; in the demo, the engine pauses and goes on with the picture.",
             "Time"),
@@ -162,7 +160,7 @@ COMMANDS: tuple[Command[Any], ...] = (
             "Quit", "Leave the dashboard at once, even from a window.", "Dashboard"),
 )  # fmt: skip
 
-LESSON_COMMANDS: tuple[Command[Any], ...] = (
+LESSON_COMMANDS: tuple[Command, ...] = (
     Command("lesson.next", "space,enter", lambda screen: screen.next_page(),
             "Go on", "Go to the answer of a question, the next page, or the next lesson.",
             "Lesson", "space"),
@@ -172,7 +170,7 @@ LESSON_COMMANDS: tuple[Command[Any], ...] = (
 """Keys of the lesson screen, where they take precedence over the app's."""
 
 
-def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
+def as_bindings(commands: tuple[Command, ...]) -> list[Binding]:
     return [
         # Textual's own ctrl+c only shows a hint, so override it, even in windows.
         Binding(
@@ -189,7 +187,7 @@ def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
     ]
 
 
-async def run_command(commands: tuple[Command[Owner], ...], command_id: str, owner: Owner) -> None:
+async def run_command(commands: tuple[Command, ...], command_id: str, owner: Any) -> None:
     done = next(command for command in commands if command.id == command_id).run(owner)
     if done is not None:
         await done

@@ -22,6 +22,9 @@ class CompareScreen(DashboardScreen):
     def body(self) -> Iterable[Widget]:
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._line = RaceLine(id="race")
+        # Before the first layout, so that the first picture has rows for the note.
+        self._line.context = self.context
+        self._line.set_class(bool(self._line.note()), "-noted")
         yield self._line
         with Horizontal(id="sides"):
             yield Side("A", is_second=False, id="side-a")
