@@ -36,6 +36,8 @@ def _list(args: argparse.Namespace) -> int:
             facts.append(f"{dtype}, {format_bytes(listing.num_bytes)}, {source}; licence {licence}")
             where = str(listing.path)
         print("\n    ".join([listing.name, *facts, where]))
+    families = ", ".join(name.removesuffix("ForCausalLM") for name in FAMILIES)
+    print(f"Any other checkpoint of these families runs from its folder or the Hub: {families}.")
     return 0
 
 
