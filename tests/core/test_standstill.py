@@ -32,11 +32,11 @@ def test_beams_that_wait_for_a_preempted_sibling_yield_to_a_more_important_reque
     engine.engine.set_option("max_num_seqs", max_num_seqs)
     outputs = engine.run(max_steps=200)
     search = BeamSearch(width=2, max_tokens=14, eos_token_ids=frozenset({99}))
-    assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 2, 3], search)
-    for i, one in enumerate(outputs["urgent"].outputs):
-        assert one.token_ids == expected_output(prompt, params["max_tokens"], index=i)
+    assert [out.token_ids for out in outputs["beams"].outputs] == expected_beams([2, 2, 3], search)
+    for i, sample in enumerate(outputs["urgent"].outputs):
+        assert sample.token_ids == expected_output(prompt, params["max_tokens"], index=i)
     (made_way,) = [
-        one for one in engine.events_of(ev.RequestPreempted) if "urgent" in one.victim_of
+        event for event in engine.events_of(ev.RequestPreempted) if "urgent" in event.victim_of
     ]
     # The numbers are blocks, even if it was slots that were short.
     assert made_way.need == -(-len(prompt) // engine.scheduler.kv_cache_manager.block_size)

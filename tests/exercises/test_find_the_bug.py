@@ -9,7 +9,7 @@ from minivllm.lessons.checker.bugs.judge import RULES, judge, right_answer
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.dev_check import dev_check
 
-HUNTS = [one for one in exercises() if one.is_hunt]
+HUNTS = [exercise for exercise in exercises() if exercise.is_hunt]
 
 
 @pytest.mark.parametrize("exercise", HUNTS, ids=lambda exercise: exercise.name)
@@ -77,7 +77,7 @@ def test_a_student_starts_answers_and_passes(home, capsys):
     assert main(["exercise", "start", exercise.name]) == 0
     folder = home / "workspace" / exercise.name
     names = {"answer.toml", "recording.jsonl", "README.md", "AGENTS.md"}
-    assert {one.name for one in folder.iterdir()} == names
+    assert {path.name for path in folder.iterdir()} == names
     assert main(["exercise", "check", exercise.name]) == 1
     told = capsys.readouterr().out
     assert "nothing is broken" in told and "0 of 3 checks" in told

@@ -183,9 +183,9 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     assert len(preempted) == 2
     for record in preempted:
         panel.context = context_with(sequence(record.seq_id))
-        one, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
+        last, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
         text = " ".join(rows(panel, model, 90, 40))
-        facts = (one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80)
+        facts = (last.step, "preempted", last.victim_of[:-2], 60 - last.step, output, 80)
         assert missing_from(text, *facts) == []
     # A finished sequence is shown from the history.
     model = folded(shared_prefix.run())
