@@ -77,7 +77,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
             cells[block_id] = cached[owner]
     filled: dict[int, int] = {}
     # Include waiting sequences: a sequence gets its first block before it is admitted.
-    holders = [(one, held) for one, held in fold.sequences.items() if held.block_table]
+    holders = [(seq_id, held) for seq_id, held in fold.sequences.items() if held.block_table]
     for seq_id, sequence in holders:
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
