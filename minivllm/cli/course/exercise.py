@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _passed() -> set[str]:
-    return {name for name, one in Progress().read().exercises.items() if one.passed}
+    return {name for name, progress in Progress().read().exercises.items() if progress.passed}
 
 
 def _chosen(args: argparse.Namespace) -> catalogue.Exercise:
@@ -73,7 +73,7 @@ def _chosen(args: argparse.Namespace) -> catalogue.Exercise:
     if not started:
         ways = "`minivllm exercise list` lists them, `start NAME` starts one"
         raise ExerciseError(f"You have not started an exercise yet: {ways}.")
-    return next((one for one in started if one.name not in passed), started[-1])
+    return next((exercise for exercise in started if exercise.name not in passed), started[-1])
 
 
 # ---- choosing and beginning ----

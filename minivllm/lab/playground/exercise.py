@@ -108,7 +108,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "max_score": result.max_score,
         "seconds": result.seconds,
         "behaviours": [
-            {"name": one.behaviour.name, "passed": one.passed} for one in result.behaviours
+            {"name": check.behaviour.name, "passed": check.passed} for check in result.behaviours
         ],
         "failure": [] if failed is None else list(describe_failure(failed)),
         "hint": None if failed is None else hint_for(result, failed),
