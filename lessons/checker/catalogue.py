@@ -124,7 +124,7 @@ def exercises() -> tuple[Exercise, ...]:
 
 def find_exercise(name: str) -> Exercise:
     """Raises `ExerciseError` if there is no such exercise."""
-    found = next((one for one in exercises() if name in (one.name, one.package)), None)
+    found = next((known for known in exercises() if name in (known.name, known.package)), None)
     if found is None:
         known = ", ".join(exercise.name for exercise in exercises())
         raise ExerciseError(f"There is no exercise {name!r}: choose one of {known}.")
@@ -142,4 +142,4 @@ def by_part() -> dict[str, list[Exercise]]:
 def next_exercise(passed: set[str]) -> Exercise | None:
     """The first in the list that can run here and is not passed."""
     order = (exercise for part in by_part().values() for exercise in part)
-    return next((one for one in order if not one.obstacle and one.name not in passed), None)
+    return next((known for known in order if not known.obstacle and known.name not in passed), None)

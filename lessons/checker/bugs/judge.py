@@ -45,8 +45,8 @@ def judge(exercise: Exercise, file: Path) -> Result:
     result = result_without_cases(exercise, file, Failure("answer", comment_on(exercise, answer)))
     passed = (answer.rule == right.rule, answer == right, True)
     pairs = zip(result.behaviours, passed, strict=True)
-    found = [BehaviourResult(one.behaviour, None) if is_right else one for one, is_right in pairs]
-    fitting = [one for one in exercise.mistakes if (one.step, one.rule) == answer]
+    found = [BehaviourResult(old.behaviour, None) if is_right else old for old, is_right in pairs]
+    fitting = [mistake for mistake in exercise.mistakes if (mistake.step, mistake.rule) == answer]
     return result._replace(could_not_run=None, behaviours=found, fitting=fitting)
 
 

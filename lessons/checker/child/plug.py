@@ -41,7 +41,7 @@ def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> s
         return f" in line {error.lineno}" if error.lineno else " in the file"
     frames = lines_in(file, error)
     # A lambda or comprehension belongs to the function that it is in.
-    own = [one for one in frames if one[0].co_qualname.partition(".<locals>")[0] not in given]
+    own = [frame for frame in frames if frame[0].co_qualname.partition(".<locals>")[0] not in given]
     code, line = (own or frames or [(None, 0)])[-1]
     return f" in line {line}, in {code.co_name}" if code else ""
 

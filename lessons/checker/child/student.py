@@ -45,7 +45,9 @@ class StudentModule:
             own_name = self._exercise.student_file.removesuffix(".py")
             sys.modules.setdefault(own_name, sys.modules[self._exercise.module])
             tests = self._exercise.folder / "visible_test.py"
-            self._observe = {one.key: one.observe for one in self._exercise.behaviours()}
+            self._observe = {
+                behaviour.key: behaviour.observe for behaviour in self._exercise.behaviours()
+            }
             self._observe["visible"] = lambda case: run_visible_tests(tests)
 
         return self._limited(load, LOADING * self._exercise.seconds)
