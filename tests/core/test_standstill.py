@@ -65,7 +65,7 @@ def test_beams_behind_a_request_in_its_batch_delay_are_not_preempted():
         scheduling_policy="priority", batch_delay=0.2, batch_size=3, enable_prefix_caching=False
     )
     engine.add("beams", [2, 3, 4, 5, 6], max_tokens=4, n=2, use_beam_search=True, priority=5)
-    for name in ("company", "more company"):
+    for name in ("neighbour", "another neighbour"):
         engine.add(name, [7], max_tokens=1, priority=5)
     while not engine.events_of(ev.RequestForked):
         engine.step()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.model.sampler_twin import make_sequence
+from support.model.sampler_reference import make_sequence
 
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import DraftedSequence

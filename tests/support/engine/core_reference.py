@@ -312,14 +312,14 @@ class ReferenceCore:
         if first.state != "preempted" and asked.given.arrival_number not in self.let_in:
             if config.batching != "continuous" and self.running and self.plan:
                 return self._defer("static_batch", len(self.running), 0)
-            company = config.batch_size or config.max_num_seqs
+            batch_size = config.batch_size or config.max_num_seqs
             oldest = min(sequence.asked.given.arrival_time for sequence in self.waiting)
             if (
                 config.batch_delay
-                and len(self.waiting) < company
+                and len(self.waiting) < batch_size
                 and now - oldest < config.batch_delay
             ):
-                return self._defer("batch_delay", company, len(self.waiting))
+                return self._defer("batch_delay", batch_size, len(self.waiting))
             newcomers = [first] if config.batching == "sequential" else self.waiting
             self.let_in = {sequence.asked.given.arrival_number for sequence in newcomers}
         if not self._left():

@@ -25,7 +25,7 @@ from minivllm.tui.widgets.requests.timelines import (
 _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
 
 
-def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
+def reference(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
     """Reference: the phase at the end of each step; None before the arrival and after the end."""
     phase, at_end, ended = None, {}, None
     for event in events:
@@ -64,7 +64,7 @@ def test_the_phases_drawn_match_a_reference(stage, ask, requests, options, width
         if isinstance(event, (ev.RequestArrived, ev.RequestForked))
     }
     for record in in_order(model):
-        by_step = twin(run.events, record.seq_id, last)
+        by_step = reference(run.events, record.seq_id, last)
         assert list(phase_cells(record, Axis(0, 1, last + 1), last)) == by_step
         axis = Axis.over(0, last, width)
         for number, cell in enumerate(phase_cells(record, axis, last)):

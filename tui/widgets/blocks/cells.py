@@ -5,7 +5,7 @@
 
 A hit, a copy or an eviction adds a sign to its block, which fades during the next two steps. Drafts
 add one for their own step: `?` before the verification, `~` if slots became empty again. This is a
-part of the state and not of the time on the wall: a paused picture shows it, too.
+part of the state and not of the wall clock: a paused picture shows it, too.
 
 A test compares the drawn lines with the fold.
 """

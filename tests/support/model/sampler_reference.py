@@ -78,7 +78,7 @@ def arrival_time(key: int, token_id: int) -> float:
     return -math.log(((bits >> 12) + 0.5) / 2**52)
 
 
-def twin_sample(
+def reference_sample(
     logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], key: int
 ) -> TwinAnswer:
     """The answer that `Sampler` should give for one row of `logits: [vocab]`."""
