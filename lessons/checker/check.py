@@ -20,7 +20,7 @@ IMPATIENCE = 0.15
 
 def check(exercise: Exercise, file: Path, *, seed: int = 0, patience: float = PATIENCE) -> Result:
     """Run all checks, and look for the known misconception behind a failure."""
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         return judge(exercise, file)
     with KnownMistakes(exercise) as known:
         return run_behaviours(exercise, file, seed=seed, patience=patience, known=known)

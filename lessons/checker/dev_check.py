@@ -30,7 +30,7 @@ PATIENCE = 0.3
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
-        find = _faults_of_hunt if exercise.is_hunt else _faults
+        find = _faults_of_bug if exercise.finds_bug else _faults
         yield from (f"{exercise.name}: {fault}." for fault in find(exercise, Path(folder)))
     if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
         yield f"{exercise.name}: there must be {NUM_HINTS} hints."
@@ -72,7 +72,7 @@ def _fault_of_mistake(own: Mistake, result: Result) -> str:
     return f"cannot be distinguished from {' and '.join(others)}" if others else ""
 
 
-def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
+def _faults_of_bug(exercise: Exercise, folder: Path) -> Iterator[str]:
     right, answers = right_answer(exercise), [(miss.step, miss.rule) for miss in exercise.mistakes]
     recorded = events_in(exercise.recording)
     if len({right, *answers}) <= max(len(answers), MIN_WRONG_ANSWERS):

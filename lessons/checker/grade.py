@@ -20,7 +20,7 @@ from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.plug import uses_tensors
+from minivllm.lessons.checker.child.imports import uses_tensors
 from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 from minivllm.text import clean

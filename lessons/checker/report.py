@@ -41,7 +41,7 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
 
 def _praise(result: Result) -> Iterator[str]:
     exercise = result.exercise
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         yield "Passed: this is the first step that breaks a rule."
         return
     levels = [level.passed for level in result.behaviours if level.behaviour.judge is not None]
@@ -128,7 +128,7 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
         yield f"Your code behaves as if this were true: {result.misconception.believes}"
     if hint := hint_for(result, failed):
         yield f"Hint: {hint}"
-    if result.exercise.is_hunt:
+    if result.exercise.finds_bug:
         yield f"`minivllm exercise demo {name}` opens the dashboard, `diff` at the step you name."
     elif any(not outcome.passed and outcome.behaviour.is_trace for outcome in result.behaviours):
         yield f"`minivllm exercise diff {name}` opens the dashboard at the first step that differs."

@@ -59,7 +59,7 @@ def all_exercises() -> str:
     rows = []
     for exercise in exercises():
         what = "the first wrong step of a recording"
-        if not exercise.is_hunt:
+        if not exercise.finds_bug:
             written = ", ".join(f"`{symbol}`" for symbol in exercise.symbol.split(", "))
             what = f"{written} in `{engine_file(exercise)}`"
         title = f"[{exercise.title}]({exercise_address(exercise)})"

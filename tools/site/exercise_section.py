@@ -25,7 +25,7 @@ def engine_file(exercise: Exercise) -> str:
 
 
 def exercise_section(exercise: Exercise) -> str:
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         task = (
             "You find a fault in a recording: the first step that breaks one of"
             " [the rules](index.md#the-rules)."

@@ -78,8 +78,8 @@ def _try(
     try:
         with stop_after(SECONDS, file):
             if method is not None:
-                plug = import_module("minivllm.lessons.checker.child.plug")
-                plug.plug_in({method.module: Path(file)})
+                imports = import_module("minivllm.lessons.checker.child.imports")
+                imports.import_files({method.module: Path(file)})
             return _play(question, path, check=method is not None)
     except (Exception, PlayTimeUpError) as error:
         until = path.read_text(encoding="utf-8") if path.exists() else ""

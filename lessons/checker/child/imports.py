@@ -18,7 +18,7 @@ from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 
 
-def plug_in(files: Mapping[str, Path]) -> None:
+def import_files(files: Mapping[str, Path]) -> None:
     """Import each file as the engine's module of this name. Raises any error that a file raises."""
     if loaded := files.keys() & sys.modules.keys():
         raise ExerciseError(f"{', '.join(loaded)} is already imported: start a fresh process.")
@@ -61,5 +61,5 @@ def imports_of(exercise: Exercise) -> list[str]:
 
 def uses_tensors(exercise: Exercise) -> bool:
     """Whether the exercise's module needs NumPy, torch or Triton."""
-    imported = () if exercise.is_hunt else imports_of(exercise)
+    imported = () if exercise.finds_bug else imports_of(exercise)
     return any(name.partition(".")[0] in ("numpy", "torch", "triton") for name in imported)
