@@ -13,7 +13,7 @@ from minivllm.lessons.checker.report import event_of, words_of
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 
 
-class Rule(NamedTuple):
+class BugRule(NamedTuple):
     says: str
     events: list[str]
     """Kinds of events that put it to the test."""
@@ -25,7 +25,7 @@ class BugAnswer(NamedTuple):
 
 
 _ENTRIES = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["rule"]
-RULES = {name: Rule(**entry) for name, entry in _ENTRIES.items()}
+RULES = {name: BugRule(**entry) for name, entry in _ENTRIES.items()}
 ANSWER_STUB = (
     "# The first step that breaks a rule, and the rule's name:\n"
     'step = 0\nrule = ""\n\n# The rules:\n'
