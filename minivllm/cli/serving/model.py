@@ -7,6 +7,7 @@
 import argparse
 
 from minivllm.cli import add_command, add_option
+from minivllm.runtime.model.model_config import FAMILIES
 from minivllm.runtime.progress import format_bytes
 from minivllm.runtime.store.model_store import ModelStore, fetch_model, resolve_for_transformers
 
