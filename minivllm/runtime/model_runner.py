@@ -245,7 +245,9 @@ class ModelRunner:
             self._attention, self._forward, self._max_query_len,
             self._model.config.hidden_size, self._model.dtype, device,
         )  # fmt: skip
-        if device.type == "cuda" and not self._config.enforce_eager:
+        # Which expert has how many tokens is known only when the router has run: no graph can wait.
+        is_fixed = not self._model.config.num_experts
+        if device.type == "cuda" and is_fixed and not self._config.enforce_eager:
             graphs.capture()
         return graphs
 
