@@ -95,12 +95,12 @@ def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model)
 def test_a_watch_ends_with_its_sequence(model):
     run = start(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
     run.engine.explain_tokens("a.0")
-    watchers = run.engine.core.watchers
+    explainer = run.engine.core.watchers.explainer
     run.step()
-    assert watchers.active
+    assert explainer.active
     for _ in range(3):
         run.step()
-    assert not watchers.active
+    assert not explainer.active
 
 
 def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
