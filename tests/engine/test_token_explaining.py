@@ -138,6 +138,24 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
     assert ended == pytest.approx(sorted(texts.logprobs, reverse=True))
 
 
+def test_a_step_that_runs_in_pieces_shows_its_candidates_before_the_draw_too(model, monkeypatch):
+    run = start(model, {"bad": {}, "good": {"temperature": 0.0}})
+    run.engine.explain_tokens("good.0")
+    runner = run.engine.core.runner.plain
+    execute_model = runner.execute_model
+
+    def fail(plan, watch):
+        if any(item.sequence.seq_id == "bad.0" for item in plan.scheduled):
+            raise RuntimeError
+        return execute_model(plan, watch)
+
+    monkeypatch.setattr(runner, "execute_model", fail)
+    run.step()
+    before, after = run.of(ev.TokenExplained)
+    assert (before.seq_id, before.token_id) == ("good.0", None)
+    assert {one.token_id for one in before.candidates} >= {after.token_id}
+
+
 def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(model):
     phases = start(model, explain_tokens=True).finish()
     found = {}
