@@ -110,7 +110,7 @@ class ModelRunner:
         # The LM head is the largest matrix of a small model: apply it to the sampling rows only.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
-        result = StepResult(compute_logits(hidden), t_prepare, judged)
+        result = StepResult(plan, compute_logits(hidden), t_prepare, judged)
         return result if watcher is None else watcher.add_to(result)
 
     @torch.inference_mode()
