@@ -1,6 +1,7 @@
 """`EngineCore`: owns the parts of one engine and runs its steps.
 
-    schedule   plan how many tokens each sequence gets, and allocate their blocks
+    schedule   plan how many tokens each sequence gets, allocate their blocks, and count the tokens
+               as computed
     execute    run the planned tokens through the model
     sample     draw a token for each sequence whose last token was computed; append the token,
                check for a stop, decode its text (at the request's end if nobody needs it earlier)
@@ -96,7 +97,7 @@ class EngineCore:
         plan = self.last_plan = self.scheduler.schedule(started)
         self._seconds = (self.clock.now() - started, 0.0, 0.0)
         for item in plan.scheduled:
-            for sample in item.sampling[1:]:  # just forked
+            for sample in item.sampling[1:]:  # forks of a prompt that ends here
                 self.output_processor.add_sequence(sample)
         self._check_invariants(plan)
         return plan
@@ -120,7 +121,7 @@ class EngineCore:
         started = self.clock.now()
         # A GPU is still computing the logits, so first do the work that needs no tokens.
         rows = result.plan.sampling_sequences()
-        requests = dict.fromkeys([sequence.request for sequence in rows])
+        requests = dict.fromkeys([sequence.request for sequence in rows])  # in order, once each
         tokens, verified = self._draw(rows, result)
         errors = self._note_errors(tokens, result)
         self._append_tokens(tokens, verified, errors)

@@ -251,35 +251,7 @@ class ModelConfig:
         }
         # Transformers 5 omits values that equal the class's default, such as untied embeddings.
         config = replace(_read({**hf, **own}, cls), rope_scaling=rope_scaling)
-        num_heads, num_kv_heads = config.num_attention_heads, config.num_key_value_heads
-        if num_heads % num_kv_heads:
-            raise ModelIntegrityError(
-                f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads"
-                f" ({num_kv_heads}); check the model's config.json."
-            )
-        sizes = (config.head_size, config.rotary_size)
-        if any(size % 2 for size in sizes) or num_heads * config.head_size > MAX_SIZE:
-            raise ModelIntegrityError(
-                f"{num_heads} heads of size {config.head_size} are not possible: check head_dim"
-                " and num_attention_heads in config.json."
-            )
-        if config.num_experts and not 1 <= config.num_experts_per_tok <= config.num_experts:
-            raise ModelIntegrityError(
-                f"A token cannot take {config.num_experts_per_tok} of {config.num_experts} experts:"
-                " check num_experts_per_tok in config.json."
-            )
-        if isinstance(rope_scaling, LongRopeScaling) and (
-            len(rope_scaling.divisors) != config.rotary_size // 2
-        ):
-            raise ModelIntegrityError(
-                f"short_factor has {len(rope_scaling.divisors)} numbers in config.json, but"
-                f" {config.rotary_size // 2} pairs of features are rotated; check the file."
-            )
-        if config.dtype not in TORCH_DTYPES:
-            raise UnsupportedModelError(
-                f"Weights stored as {config.dtype:.50} are not supported; use one of"
-                f" {', '.join(TORCH_DTYPES)}."
-            )
+        _check_numbers(config)
         return config
 
     def has_experts(self, layer: int) -> bool:
@@ -366,6 +338,40 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
             raise UnsupportedModelError(
                 f"This {architecture} has {reason}, which is not supported; use another model."
             )
+
+
+def _check_numbers(config: ModelConfig) -> None:
+    """Raise an error for numbers that are possible alone, but not together."""
+    rope_scaling = config.rope_scaling
+    num_heads, num_kv_heads = config.num_attention_heads, config.num_key_value_heads
+    if num_heads % num_kv_heads:
+        raise ModelIntegrityError(
+            f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads"
+            f" ({num_kv_heads}); check the model's config.json."
+        )
+    sizes = (config.head_size, config.rotary_size)
+    if any(size % 2 for size in sizes) or num_heads * config.head_size > MAX_SIZE:
+        raise ModelIntegrityError(
+            f"{num_heads} heads of size {config.head_size} are not possible: check head_dim"
+            " and num_attention_heads in config.json."
+        )
+    if config.num_experts and not 1 <= config.num_experts_per_tok <= config.num_experts:
+        raise ModelIntegrityError(
+            f"A token cannot take {config.num_experts_per_tok} of {config.num_experts} experts:"
+            " check num_experts_per_tok in config.json."
+        )
+    if isinstance(rope_scaling, LongRopeScaling) and (
+        len(rope_scaling.divisors) != config.rotary_size // 2
+    ):
+        raise ModelIntegrityError(
+            f"short_factor has {len(rope_scaling.divisors)} numbers in config.json, but"
+            f" {config.rotary_size // 2} pairs of features are rotated; check the file."
+        )
+    if config.dtype not in TORCH_DTYPES:
+        raise UnsupportedModelError(
+            f"Weights stored as {config.dtype:.50} are not supported; use one of"
+            f" {', '.join(TORCH_DTYPES)}."
+        )
 
 
 def _rope_options(hf: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:

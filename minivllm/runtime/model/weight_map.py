@@ -59,18 +59,10 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
         add_rows(block, "gate_up_proj", {"gate_proj": width, "up_proj": width}, False)
         add(f"{block}.down_proj.weight", hidden, width)
 
-    # Where Hugging Face's names of norms are not ours: "post_attention_layernorm" is the norm
-    # before the MLP, or the one after attention.
-    norms = {"input_layernorm": "input_layernorm"}
-    norms["post_attention_layernorm"] = "post_attention_layernorm"
-    if config.norm_after_block:
-        norms = {"post_attention_layernorm": "attention_output_norm"}
-        norms["post_feedforward_layernorm"] = "mlp_output_norm"
-
     add("embed_tokens.weight", config.vocab_size, hidden)
     for i in range(config.num_hidden_layers):
         layer, attention, mlp = f"layers.{i}", f"layers.{i}.self_attn", f"layers.{i}.mlp"
-        for theirs, ours in norms.items():
+        for theirs, ours in _norms(config).items():
             add(f"{layer}.{ours}.weight", hidden, theirs=f"model.{layer}.{theirs}.weight")
         qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
         add_rows(attention, "qkv_proj", qkv, config.attention_bias)
@@ -90,6 +82,22 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
     if not config.tie_word_embeddings:
         add("lm_head.weight", config.vocab_size, hidden, theirs="lm_head.weight")
     return shards
+
+
+def _norms(config: ModelConfig) -> dict[str, str]:
+    """Return Hugging Face's name of each norm of a layer -> ours.
+
+    Their "post_attention_layernorm" is the norm before the MLP, or one after attention.
+    """
+    if config.norm_after_block:
+        return {
+            "post_attention_layernorm": "attention_output_norm",
+            "post_feedforward_layernorm": "mlp_output_norm",
+        }
+    return {
+        "input_layernorm": "input_layernorm",
+        "post_attention_layernorm": "post_attention_layernorm",
+    }
 
 
 def split_experts(
