@@ -198,7 +198,7 @@ class MLP(nn.Module):
         return self.down_proj(ops.silu_and_mul(self.gate_up_proj(x)))
 
 
-class Router(nn.Module):
+class ExpertRouter(nn.Module):
     """Chooses the experts of each token. Its weight is [num_experts, hidden_size]."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -236,7 +236,7 @@ class Experts(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         width = config.moe_intermediate_size or config.intermediate_size
-        self.gate = Router(config)
+        self.gate = ExpertRouter(config)
         self.experts = nn.ModuleList(
             MLP(config.hidden_size, width) for _ in range(config.num_experts)
         )
