@@ -119,7 +119,7 @@ class EngineCore:
     def sample(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
         """Draw a token for each sequence that is due, and carry out what the tokens change."""
         started = self.clock.now()
-        # A GPU is still computing the logits, so first do the work that needs no tokens.
+        # Prepare these lists first: `_draw` waits until a GPU has computed the logits.
         rows = result.plan.sampling_sequences()
         requests = dict.fromkeys([sequence.request for sequence in rows])  # in order, once each
         tokens, verified = self._draw(rows, result)

@@ -194,7 +194,8 @@ class LLMEngine:
         If a single request fails, its output has an `error` and nothing is raised. If the model is
         broken, `step` raises the model's exception, and every later step raises `EngineDeadError`.
         """
-        return self._run(self.core.step if self.next_phase == "schedule" else self._phased.finish)
+        begun = self.next_phase != "schedule"  # by `step_phase`
+        return self._run(self._phased.finish if begun else self.core.step)
 
     def step_phase(self) -> list[RequestOutput] | None:
         """Run the next phase. Returns the outputs if the step ends with this phase, else None.

@@ -82,7 +82,7 @@ class ModelRunner:
         self._ops = make_ops(kernels, self.attention_backend)
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
-        self._forward = self._fuse_layers() or self._run_modules(self._attention)
+        self._forward = self._forward_in_one_call() or self._forward_by_modules(self._attention)
         self._decode_graphs = (
             self._make_decode_graphs()
             if self.attention_backend in ("triton:static", "triton:unified")
@@ -141,7 +141,7 @@ class ModelRunner:
             return graphs.run
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
-        forward = self._forward if watcher is None else self._run_modules(watcher)
+        forward = self._forward if watcher is None else self._forward_by_modules(watcher)
         return partial(forward, token_ids, positions, metadata)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
@@ -212,13 +212,13 @@ class ModelRunner:
         )
         token_ids = torch.zeros(num_tokens, dtype=torch.int64, device=device)
         positions = torch.arange(num_tokens, device=device)
-        hidden = self._run_modules(attention)(token_ids, positions, metadata)
+        hidden = self._forward_by_modules(attention)(token_ids, positions, metadata)
         num_rows = self._config.max_num_seqs * self._max_query_len
         self._model.decoder.compute_logits(hidden[:num_rows], self._ops)
 
     # ---- what runs the decoder ----
 
-    def _run_modules(self, attention: AttentionBackend | AttentionWatcher) -> Forward:
+    def _forward_by_modules(self, attention: AttentionBackend | AttentionWatcher) -> Forward:
         """Return what runs the decoder module by module, over this attention.
 
         It does not refer to the runner: that cycle would keep the device's memory allocated.
@@ -230,7 +230,7 @@ class ModelRunner:
 
         return run
 
-    def _fuse_layers(self) -> Forward | None:
+    def _forward_in_one_call(self) -> Forward | None:
         """Return what runs all layers in one call, if all their operations are our C kernels."""
         if self.attention_backend != "cpu" or self._config.custom_ops not in (None, ["all"]):
             return None
