@@ -12,12 +12,11 @@ nobody watches, each question costs one test, of `active`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from minivllm import runtime
 from minivllm.core.beam_search import Candidate, Continuation
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -28,16 +27,12 @@ from minivllm.events.state import SequenceGrammar
 from minivllm.runtime.step_result import WATCH_NOTHING, DecodeSample, StepResult, TokenWatch, Watch
 from minivllm.speculation.verify import Drawn, Verified
 
-if TYPE_CHECKING:
-    from minivllm.runtime.sampling.explanation import Explanation
-    from minivllm.runtime.text.tokenizer import Tokenizer
-
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
 
 
 class Watchers:
-    def __init__(self, decoder: Tokenizer, bus: EventBus, *, explain_all: bool) -> None:
+    def __init__(self, decoder: runtime.Tokenizer, bus: EventBus, *, explain_all: bool) -> None:
         """explain_all: explain the tokens of every sequence (the option `explain_tokens`)"""
         self.names = TokenNames(decoder, bus)
         self.tracer = KernelTracer(bus)
@@ -91,7 +86,7 @@ class Watchers:
 class TokenNames:
     """Emits the text of each token id once, while a listener watches: views show words, not ids."""
 
-    def __init__(self, decoder: Tokenizer, bus: EventBus) -> None:
+    def __init__(self, decoder: runtime.Tokenizer, bus: EventBus) -> None:
         self._decoder = decoder
         self._bus = bus
         self.pieces: dict[int, str] = {}
@@ -232,19 +227,11 @@ class TokenExplainer:
 
     def preview(self, tokens: list[Drawn]) -> None:
         """Emit what is known of a draw that is still to come. `tokens`: what it will give."""
-        from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
-
         for sequence, token in tokens:
-            if isinstance(token, SamplingError) or token.explanation is None:
-                continue
-            found = token.explanation
-            # Behind the most likely tokens come the winner and the second; a masked one is neither.
-            known = found.candidates[:NUM_BEST]
-            known += [one for one in found.candidates[NUM_BEST:] if one.processed_logit is None]
-            known = [msgspec.structs.replace(one, draw=None) for one in known]
-            self._emit(sequence, None, replace(found, candidates=known))
+            if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
+                self._emit(sequence, None, found.before_the_draw())
 
-    def _emit(self, sequence: Sequence, token_id: int | None, found: Explanation) -> None:
+    def _emit(self, sequence: Sequence, token_id: int | None, found: runtime.Explanation) -> None:
         self._names.name([one.token_id for one in found.candidates])
         if found.grammar is not None:
             self._show_grammar(sequence, found.grammar)
