@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from minivllm.runtime.checkpoint.checkpoint import write_json
 from minivllm.runtime.model.model_config import ModelConfig
@@ -126,8 +127,6 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
     Tokens that are no byte are four-letter words. Encoding never produces them, because there are
     no merges, but without these texts, detokenizing would look faster in a benchmark than it is.
     """
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
     # ByteLevel writes each byte as one printable character. Without merges, that is one token.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = islice(
