@@ -41,34 +41,23 @@ class Dashboard(App[str]):
         screen = self.screen_stack[0] if self.screen_stack else None
         return screen if isinstance(screen, DashboardScreen) else None
 
-    async def action_screen(self, name: str) -> None:
-        """Go to a screen."""
-        raise NotImplementedError
-
     # ---- notifications ----
 
     def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
         """Show a notification for some seconds, or with `stays` until the user closes it."""
         if stays:
             self.clear_notifications()
-        self.notify(
-            to_ascii(sentence) if self.context.ascii else sentence,
-            title=title,
-            markup=False,
-            timeout=_SECONDS_OF_A_DAY if stays else _SECONDS_TO_READ,
-        )
+        text = to_ascii(sentence) if self.context.ascii else sentence
+        seconds = _SECONDS_OF_A_DAY if stays else _SECONDS_TO_READ
+        self.notify(text, title=title, markup=False, timeout=seconds)
 
     def on_notify(self) -> None:
         """Before Textual adds a notification, remove older ones, which would cover the picture.
 
         The public `clear_notifications` would also close those that stay.
         """
-        for shown in [
-            notification
-            for notification in self._notifications
-            if notification.timeout != _SECONDS_OF_A_DAY
-        ]:
-            self._unnotify(shown, refresh=False)
+        for old in [old for old in self._notifications if old.timeout != _SECONDS_OF_A_DAY]:
+            self._unnotify(old, refresh=False)
 
     @property
     def has_sentences(self) -> bool:

@@ -47,23 +47,21 @@ def look(shape: Shape) -> dict[str, Look]:
 
     Raises `LessonError` if the kernels cannot be interpreted.
     """
-    if not interprets_here():
-        return _look_elsewhere(shape)
-    from minivllm.lessons.shown.kernel_looks import look_here  # late, because of Triton
+    fields = asdict(shape) | {"splits": SPLITS}
+    if interprets_here():
+        from minivllm.lessons.shown.kernel_looks import look_here  # late, because of Triton
 
-    return look_here(shape)
+        found = look_here(**fields)
+    else:
+        found = _look_elsewhere(json.dumps(fields))
+    return {version: Look(**seen) for version, seen in found.items()}
 
 
-def _look_elsewhere(shape: Shape) -> dict[str, Look]:
+def _look_elsewhere(fields: str) -> dict[str, dict[str, int]]:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = [
-        sys.executable,
-        "-m",
-        "minivllm.lessons.shown.kernel_looks",
-        json.dumps(asdict(shape)),
-    ]
+    command = [sys.executable, "-m", "minivllm.lessons.shown.kernel_looks", fields]
     worker = subprocess.run(command, capture_output=True, env=environment, timeout=60)
     if worker.returncode != 0:
         last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise LessonError(f"The kernels could not be watched: {last_words}")
-    return {version: Look(**seen) for version, seen in json.loads(worker.stdout).items()}
+    return json.loads(worker.stdout)

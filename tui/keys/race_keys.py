@@ -43,7 +43,7 @@ class RaceKeys:
         except EventLogError as error:
             self._app.tell(str(error))
         else:
-            await self._app.action_screen("compare")
+            await self._app.run_action("screen('compare')")
             self._app.draw()
 
     def cancel(self) -> None:
