@@ -37,7 +37,6 @@ _CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
-TINY_RANDOM_KEY = "tiny-random-v1"
 
 _SEED = 0
 _TINY_RANDOM: dict[str, Any] = {
@@ -61,8 +60,6 @@ _TINY_RANDOM: dict[str, Any] = {
     "eos_token_id": _EOS,
 }
 
-QWEN3_DUMMY = "qwen3-0.6b-dummy"
-QWEN3_DUMMY_KEY = f"{QWEN3_DUMMY}-v1"
 
 _QWEN3_06B: dict[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -151,3 +148,7 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
             "chat_template": _CHAT_TEMPLATE,
         },
     )
+
+
+WRITERS = {"tiny-random": write_tiny_random, "qwen3-0.6b-dummy": write_qwen3_dummy}
+"""Alias -> what fills its directory."""
