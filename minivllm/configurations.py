@@ -46,14 +46,14 @@ class Configuration(NamedTuple):
         return options
 
 
-class Drafts(Protocol):
+class DraftOptions(Protocol):
     """A `SpeculativeConfig`, of which only this matters here."""
 
     method: str
 
 
 def parse_configuration(
-    name: str, drafts: Drafts | None = None, parts: Mapping[str, Options] = PARTS
+    name: str, drafts: DraftOptions | None = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
