@@ -37,7 +37,6 @@ _CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
-
 _SEED = 0
 _TINY_RANDOM: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -59,7 +58,6 @@ _TINY_RANDOM: dict[str, Any] = {
     "bos_token_id": _BOS,
     "eos_token_id": _EOS,
 }
-
 
 _QWEN3_06B: dict[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"],
