@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import get_args
 
-from minivllm import runtime
+from minivllm import runtime, speculation
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
@@ -31,7 +31,6 @@ from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.proposers import Proposer
 from minivllm.version import __version__
 
 _HEADER_OPTIONS = (
@@ -74,7 +73,7 @@ class LLMEngine:
         tokenizer: runtime.Tokenizer,
         *,
         clock: Clock | None = None,
-        proposer: Proposer | None = None,
+        proposer: speculation.Proposer | None = None,
         waiting: RequestQueue | None = None,
     ) -> None:
         clock = clock or MonotonicClock()
@@ -110,13 +109,11 @@ class LLMEngine:
         draft = proposer = None
         speculative = config.speculative_config
         if speculative is not None and speculative.method == "draft_model":
-            from minivllm.speculation.draft_model import create_draft_proposer, load_draft_model
-
-            draft = load_draft_model(config, model)
+            draft = speculation.load_draft_model(config, model)
         # With a virtual clock, the runner must not read real time either.
         runner = runtime.ModelRunner(config, model, clock.now, draft)
         if draft is not None:
-            proposer = create_draft_proposer(config, draft, runner)
+            proposer = speculation.create_draft_proposer(config, draft, runner)
         engine = cls(config, runner, model.tokenizer, clock=clock, proposer=proposer)
         engine.weights = model.weights
         stored, head_size = runner.stored_kv

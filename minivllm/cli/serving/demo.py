@@ -37,7 +37,6 @@ from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell as tell_story
 from minivllm.runtime.progress import Progress
-from minivllm.runtime.store.model_store import ModelStore
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
@@ -121,6 +120,8 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
 
 def _model_of_this_machine() -> str:
     """Return the chat model if it is here, else the house model. Never uses the network."""
+    from minivllm.runtime.store.model_store import ModelStore  # late: `--help` does not need it
+
     if ModelStore().smollm2_if_here() is not None:
         return CHAT_MODEL
     fetch = f"for the chat model run: minivllm model fetch {CHAT_MODEL}"
