@@ -153,7 +153,7 @@ def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float
         except BaseException as error:
             last = traceback.extract_tb(error.__traceback__)[-3:]
             where = " < ".join(
-                f"{one.filename.rpartition('/')[2]}:{one.lineno}" for one in reversed(last)
+                f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(last)
             )
             outcome = f"BAD {type(error).__name__}: {str(error)[:150]!r} at {where}"
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

@@ -20,7 +20,7 @@ IMPATIENCE = 0.15
 
 def check(exercise: Exercise, file: Path, *, seed: int = 0, patience: float = PATIENCE) -> Result:
     """Run all checks, and look for the known misconception behind a failure."""
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         return judge(exercise, file)
     with KnownMistakes(exercise) as known:
         return run_behaviours(exercise, file, seed=seed, patience=patience, known=known)
@@ -45,13 +45,13 @@ def run_behaviours(
     with session or Session(exercise, file) as session:
         if (failure := session.start()) is not None:
             return result_without_cases(exercise, file, failure, seed)
-        for one in exercise.behaviours():
-            found = find_counterexample(one, session, seed=seed, shrink_seconds=left)
+        for behaviour in exercise.behaviours():
+            found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=left)
             left = left if found is None else IMPATIENCE * patience
             told = []
-            if one.tell is not None:
-                case, expected = next(cases_of(one, seed))
-                told = one.tell(case, expected, session.ask(one.key, case).lines)
-            results.append(BehaviourResult(one, found, told))
+            if behaviour.tell is not None:
+                case, expected = next(cases_of(behaviour, seed))
+                told = behaviour.tell(case, expected, session.ask(behaviour.key, case).lines)
+            results.append(BehaviourResult(behaviour, found, told))
         fitting = [] if known is None else known.diagnose(results, session, seed)
     return Result(exercise, file, None, results, fitting, time.monotonic() - begin, seed)

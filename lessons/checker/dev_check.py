@@ -30,7 +30,7 @@ PATIENCE = 0.3
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
-        find = _faults_of_hunt if exercise.is_hunt else _faults
+        find = _faults_of_bug if exercise.finds_bug else _faults
         yield from (f"{exercise.name}: {fault}." for fault in find(exercise, Path(folder)))
     if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
         yield f"{exercise.name}: there must be {NUM_HINTS} hints."
@@ -41,19 +41,19 @@ def _faults(exercise: Exercise, folder: Path) -> Iterator[str]:
         yield f"there must be at least {MIN_MISTAKES} mistakes"
     file = folder / exercise.student_file
     file.write_text(exercise.source, encoding="utf-8")
-    for one in run_behaviours(exercise, file).behaviours:
-        if not one.passed:
-            yield f"the engine's own source fails {one.behaviour.name!r}: {one.counterexample}"
+    for part in run_behaviours(exercise, file).behaviours:
+        if not part.passed:
+            yield f"the engine's own source fails {part.behaviour.name!r}: {part.counterexample}"
     file.write_text(stub(exercise), encoding="utf-8")
-    for one in run_behaviours(exercise, file).behaviours:
-        if one.failure is None or one.failure.kind != "todo":
-            yield f"the stub does not fail {one.behaviour.name!r} with its TODO: {one.failure}"
+    for part in run_behaviours(exercise, file).behaviours:
+        if part.failure is None or part.failure.kind != "todo":
+            yield f"the stub does not fail {part.behaviour.name!r} with its TODO: {part.failure}"
     caught = {VISIBLE}
     with KnownMistakes(exercise) as known:
         for mistake in exercise.mistakes:
             file = known.file_of(mistake)
             result = run_behaviours(exercise, file, patience=PATIENCE, known=known)
-            caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
+            caught |= {part.behaviour.name for part in result.behaviours if not part.passed}
             if fault := _fault_of_mistake(mistake, result):
                 yield f"{mistake.name} {fault}"
     for behaviour in exercise.behaviours():
@@ -67,13 +67,13 @@ def _fault_of_mistake(own: Mistake, result: Result) -> str:
     if result.passed:
         return "passes"
     if not result.fitting:
-        return f"is not recognized ({ {one.failure for one in result.behaviours} })"
+        return f"is not recognized ({ {outcome.failure for outcome in result.behaviours} })"
     others = [other.name for other in result.fitting if other != own]
     return f"cannot be distinguished from {' and '.join(others)}" if others else ""
 
 
-def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
-    right, answers = right_answer(exercise), [(one.step, one.rule) for one in exercise.mistakes]
+def _faults_of_bug(exercise: Exercise, folder: Path) -> Iterator[str]:
+    right, answers = right_answer(exercise), [(miss.step, miss.rule) for miss in exercise.mistakes]
     recorded = events_in(exercise.recording)
     if len({right, *answers}) <= max(len(answers), MIN_WRONG_ANSWERS):
         yield f"there must be {MIN_WRONG_ANSWERS} wrong answers, and no two answers alike"
@@ -85,7 +85,7 @@ def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
     record(exercise, folder / "fault.jsonl")
     record(exercise, folder / "engine.jsonl", has_fault=False)
     fault, engine = events_in(folder / "fault.jsonl"), events_in(folder / "engine.jsonl")
-    kinds = [sorted((one["step"], one["ev"]) for one in events) for events in (recorded, fault)]
+    kinds = [sorted((line["step"], line["ev"]) for line in events) for events in (recorded, fault)]
     if kinds[0] != kinds[1]:
         yield "the engine with the fault gives another recording"
     pairs = zip(fault, engine, strict=False)

@@ -41,18 +41,18 @@ class KnownMistakes(AbstractContextManager["KnownMistakes"]):
     def diagnose(
         self, results: list[BehaviourResult], submission: Session, seed: int
     ) -> list[Mistake]:
-        results = [one for one in results if one.behaviour.name != VISIBLE]
-        failures = [one.failure for one in results if one.failure is not None]
+        results = [outcome for outcome in results if outcome.behaviour.name != VISIBLE]
+        failures = [outcome.failure for outcome in results if outcome.failure is not None]
         is_finished = all(failure.is_about_the_code for failure in failures)
-        if not is_finished or all(one.passed for one in results):
+        if not is_finished or all(outcome.passed for outcome in results):
             return []
         alike = self._mistakes
         for behaviour, case, expected, theirs, is_whole in _cases(results, submission, seed):
             if not alike:
                 break
             run = partial(compare, behaviour, case, expected, self._session)
-            found = [(one, run(self.file_of(one))) for one in alike]
-            alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
+            found = [(mistake, run(self.file_of(mistake))) for mistake in alike]
+            alike = [slip for slip, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
         return alike
 
     def __exit__(self, *exc_info: object) -> None:

@@ -20,7 +20,7 @@ from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.plug import uses_tensors
+from minivllm.lessons.checker.child.imports import uses_tensors
 from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 from minivllm.text import clean
@@ -62,7 +62,7 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
     # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
     at_once = 1 if any(map(uses_tensors, exercises)) else min(os.cpu_count() or 1, MAX_AT_ONCE)
     with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(lambda one: grade_one(*one, secret), product(students, exercises))
+        yield from pool.map(lambda pair: grade_one(*pair, secret), product(students, exercises))
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
@@ -113,14 +113,14 @@ def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
     rows = [as_row(grade) for grade in grades]
     tests = [
         {
-            "name": f"{grade.result.exercise.name}: {one.behaviour.name}",
-            "status": "passed" if one.passed else "failed",
-            "score": int(one.passed),
+            "name": f"{grade.result.exercise.name}: {outcome.behaviour.name}",
+            "status": "passed" if outcome.passed else "failed",
+            "score": int(outcome.passed),
             "max_score": 1,
-            "output": "" if one.passed else _message(grade.result, one),
+            "output": "" if outcome.passed else _message(grade.result, outcome),
         }
         for grade in grades
-        for one in grade.result.behaviours
+        for outcome in grade.result.behaviours
     ]
     by_exercise = {row["exercise"]: row for row in rows}
     return {
@@ -131,10 +131,10 @@ def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
     }
 
 
-def _message(result: Result, one: BehaviourResult) -> str:
+def _message(result: Result, outcome: BehaviourResult) -> str:
     if result.could_not_run is not None:
         return f"The file could not be run: {not_loaded(result.could_not_run)}"
-    found, hint = one.counterexample, hint_for(result, one)
+    found, hint = outcome.counterexample, hint_for(result, outcome)
     did = f"At line {found.index + 1} of the smallest case yours does: {yours_at(found)}"
     return did if hint is None else f"{did}\nHint: {hint}"
 

@@ -50,7 +50,7 @@ def stub(exercise: Exercise) -> str:
 
 
 def first_line(node: ast.stmt) -> int:
-    return min(one.lineno for one in [node, *getattr(node, "decorator_list", ())])
+    return min(part.lineno for part in [node, *getattr(node, "decorator_list", ())])
 
 
 def functions_in(source: str) -> dict[str, ast.FunctionDef]:

@@ -65,7 +65,7 @@ class Served(msgspec.Struct):
 def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[Served]:
     clock = SimulatedClock()
     served: dict[str, Served] = {}
-    by_id = {f"r{number}": one for number, one in enumerate(requests)}
+    by_id = {f"r{number}": request for number, request in enumerate(requests)}
 
     def next_token(sequence: Sequence) -> int:
         length = by_id[sequence.request.request_id].num_output_tokens
@@ -83,13 +83,13 @@ def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[S
     engine = LLMEngine(CONFIG, runner, ToyTokenizer(), clock=clock, waiting=waiting)
     engine.subscribe(note)
 
-    def arrive(request_id: str, one: PolicyRequest) -> None:
-        served[f"{request_id}.0"] = Served(one.priority, one.arrives)
+    def arrive(request_id: str, request: PolicyRequest) -> None:
+        served[f"{request_id}.0"] = Served(request.priority, request.arrives)
         params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
-        prompt = {"prompt_token_ids": one.prompt_token_ids}
-        engine.add_request(request_id, prompt, params, one.priority)
+        prompt = {"prompt_token_ids": request.prompt_token_ids}
+        engine.add_request(request_id, prompt, params, request.priority)
 
-    arrivals = [(one.arrives, partial(arrive, name, one)) for name, one in by_id.items()]
+    arrivals = [(asked.arrives, partial(arrive, name, asked)) for name, asked in by_id.items()]
     serve(engine, clock, arrivals, MAX_STEPS)
     return list(served.values())
 
@@ -103,7 +103,7 @@ def guarded(policy: RequestQueue) -> RequestQueue:
         victim = choose(running)
         if running != before:
             raise ValueError("choose_victim changes `running`, the scheduler's own list")
-        if not any(victim is one for one in before):
+        if not any(victim is sequence for sequence in before):
             raise ValueError("choose_victim returns something that is not in `running`")
         return victim
 
@@ -158,13 +158,15 @@ MEANINGS = (
 
 def figures_of(served: list[Served]) -> PolicyFigures:
     """served: the requests in order of arrival, each with at least one token"""
-    chats = [one for one in served if one.priority == 0]
-    waits, chat_waits = ([one.times[0] - one.arrived for one in some] for some in (served, chats))
-    pauses = [max(b - a for a, b in pairwise(one.times)) for one in chats if len(one.times) > 1]
-    seconds = max(one.times[-1] for one in served) - served[0].arrived
-    tokens = sum(len(one.times) for one in served) / seconds
+    chats = [request for request in served if request.priority == 0]
+    waits, chat_waits = (
+        [request.times[0] - request.arrived for request in some] for some in (served, chats)
+    )
+    pauses = [max(b - a for a, b in pairwise(chat.times)) for chat in chats if len(chat.times) > 1]
+    seconds = max(request.times[-1] for request in served) - served[0].arrived
+    tokens = sum(len(request.times) for request in served) / seconds
     percentiles = (chat_waits, 50), (chat_waits, 99), (waits, 99), (pauses, 90)
-    return *(_percentile(*one) for one in percentiles), tokens
+    return *(_percentile(*pair) for pair in percentiles), tokens
 
 
 def _percentile(values: list[float], percent: int) -> float:
@@ -174,12 +176,12 @@ def _percentile(values: list[float], percent: int) -> float:
 def ratios(figures: PolicyFigures, fcfs: PolicyFigures) -> list[float]:
     """How many times better each figure is."""
     *times, tokens = (ours / theirs for ours, theirs in zip(figures, fcfs, strict=True))
-    return [*(1 / one for one in times), tokens]
+    return [*(1 / value for value in times), tokens]
 
 
 def score_of(traces: list[PolicyFigures], fcfs: list[PolicyFigures]) -> float:
     """The geometric mean over the figures of all traces; `fcfs` itself has 1.0."""
-    return geometric_mean(one for pair in zip(traces, fcfs, strict=True) for one in ratios(*pair))
+    return geometric_mean(gain for pair in zip(traces, fcfs, strict=True) for gain in ratios(*pair))
 
 
 def table(policies: dict[str, list[PolicyFigures]]) -> Iterator[str]:
@@ -187,7 +189,7 @@ def table(policies: dict[str, list[PolicyFigures]]) -> Iterator[str]:
     yield f"{'':<10}{''.join(f'{title:>11}' for title, _ in MEANINGS)}  score"
     for name, traces in policies.items():
         *seconds, tokens = map(mean, zip(*traces, strict=True))
-        row = "".join(f"{one:>9.2f} s" for one in seconds)
+        row = "".join(f"{value:>9.2f} s" for value in seconds)
         yield f"{name:<10}{row}{tokens:>11.1f}  {score_of(traces, policies['fcfs']):>5.2f}"
 
 

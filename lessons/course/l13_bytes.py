@@ -306,7 +306,7 @@ def _one_scale_for_each_token(L: Teacher) -> Script:
         = If tokens shared a scale, a later, larger one would change the numbers before it. So int8
           may change tokens, but scheduling still never does.""",
         before=lambda: [engine.run() for engine in (ample, tight)],
-        answer=lambda: "yes" if any(num_different(ample, tight, one) for one in PEOPLE) else "no",
+        answer=lambda: "yes" if any(num_different(ample, tight, name) for name in PEOPLE) else "no",
         focus="timelines",
     )
     L.check("a request was preempted in the tight cache", tight.fold.counters.num_preemptions > 0)

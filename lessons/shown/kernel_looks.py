@@ -62,8 +62,8 @@ def look_here(
     for version, call in calls.items():
         traced = trace(call, keys)
         reads = [
-            sum(read.num_slots for tile in one.tiles for read in tile.reads)
-            for one in traced.programs
+            sum(read.num_slots for tile in program.tiles for read in tile.reads)
+            for program in traced.programs
         ]
         right = torch.allclose(traced.result[:1], expected, rtol=1e-4, atol=1e-4)
         looks[version] = {

@@ -164,17 +164,15 @@ class Scheduler:
 
         Returns the unused budget and the last shortage of blocks, if any.
         """
-        budget = plan.budget
-        last_shortage = None
+        budget, last_shortage = plan.budget, None
         block_size = self.kv_cache_manager.block_size
-        running, scheduled = self.running, plan.scheduled
-        index = 0
-        while index < len(running) and budget > 0:
-            sequence = running[index]
+        for sequence in list(self.running):
+            if budget == 0:
+                break
             start = sequence.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
-            if num_tokens == 0:
-                index += 1  # a beam that waits for a preempted sibling
+            # A beam that waits for a preempted sibling, or a victim of a sequence before it.
+            if num_tokens == 0 or sequence.status is RequestStatus.PREEMPTED:
                 continue
             # In the common case, the last block has room and only one owner: skip the manager.
             table = sequence.block_table
@@ -183,19 +181,13 @@ class Scheduler:
                 or table[start // block_size].ref_cnt > 1
             )
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
-                last_shortage, running = shortage, self.running
-                # Victims have left `running`, and this step's plan if they were in it. Their tokens
-                # are available again.
-                budget = plan.budget - sum(item.num_tokens for item in scheduled)
+                last_shortage = shortage
+                # Victims have left this step's plan if they were in it: their tokens are available.
+                budget = plan.budget - sum(item.num_tokens for item in plan.scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
-                    # Resume after the last scheduled sequence. The next ones either have nothing to
-                    # compute or were not visited yet.
-                    index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
                     continue
-                index = running.index(sequence)
-            scheduled.append(ScheduledSequence(sequence, start, num_tokens))
+            plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens))
             budget -= num_tokens
-            index += 1
         return budget, last_shortage
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
@@ -236,7 +228,7 @@ class Scheduler:
         computed = manager.get_computed_blocks(sequence)
         # Require room for all known tokens, not only for the first chunk. With less room, a long
         # prompt would soon preempt other sequences, or be preempted itself, again and again.
-        # If the last block is partial, all its owners but the last writer will copy it.
+        # Forks will share a partial last block, and all but one of its owners will copy it.
         num_copies = (
             sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
         )
@@ -250,7 +242,7 @@ class Scheduler:
         if num_tokens == 0:
             self._defer(sequence, "token_budget", sequence.num_tokens - start, budget)
             return None
-        manager.allocate_slots(sequence, start + num_tokens, computed)
+        manager.allocate_slots(sequence, start + num_tokens, computed)  # fits: checked above
         if self._bus.active:
             manager.explain_miss(sequence, computed)
         self.waiting.pop()
@@ -338,7 +330,9 @@ class Scheduler:
         return last_shortage
 
     def _end_standstill(self, plan: SchedulerOutput) -> None:
-        """Break a deadlock of beams and the head of the queue: preempt one more victim."""
+        """Break a deadlock: all running sequences are beams that wait for a preempted sibling, which
+        does not fit. Preempt one more victim.
+        """
         first = self.waiting.peek()
         reason, need, free = first.deferred
         if reason != "batch_delay":  # a delay ends by itself

@@ -61,7 +61,7 @@ class BeamDriver:
         # The sampled token comes first and may not be among the best, so select by rank.
         ranked = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)
         best = ranked[: sequence.request.num_logprobs]
-        self._candidates[seq_id] = [Candidate(seq_id, token, one.logprob) for token, one in best]
+        self._candidates[seq_id] = [Candidate(seq_id, token, prob.logprob) for token, prob in best]
         beams = list(sequence.request.sequences)  # without pruned beams
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)
@@ -78,7 +78,7 @@ class BeamDriver:
         scores, known, explainer = search.scores, list(search.hypotheses), self.watchers.explainer
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
         if explainer.watches_search(request):
-            ended = [one.token_ids for one in search.hypotheses if one not in known]
+            ended = [found.token_ids for found in search.hypotheses if found not in known]
             explainer.explain_beams(beams, scores, candidates, chosen, ended)
         if search.done:
             self._finish(request, beams, search)
@@ -105,7 +105,7 @@ class BeamDriver:
         return child
 
     def _prune(self, beam: Sequence, search: BeamSearch) -> None:
-        ended = [one.token_ids for one in search.hypotheses if one.ended_by_token]
+        ended = [found.token_ids for found in search.hypotheses if found.ended_by_token]
         last = next((ids[-1] for ids in ended if ids[:-1] == beam.output_token_ids), None)
         self.scheduler.finish(beam, RequestStatus.FINISHED_PRUNED, last)
         self.output_processor.forget(beam)

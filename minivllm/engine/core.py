@@ -167,8 +167,8 @@ class EngineCore:
         """Store log-probabilities of prompts. Returns the requests that have failed, and why."""
         failed = [item for item in tokens if isinstance(item[1], SamplingError)]
         errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
-        for one in result.failures.failed:
-            errors[one.request] = RequestFailedError(f"The model failed on {one.seq_id}.")
+        for sequence in result.failures.failed:
+            errors[sequence.request] = RequestFailedError(f"The model failed on {sequence.seq_id}.")
         for judged in result.prompt_logprobs:
             try:
                 self.output_processor.add_prompt_logprobs(judged)

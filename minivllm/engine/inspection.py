@@ -52,7 +52,7 @@ class PhasedStep:
         sequences = plan.sampling_sequences()
         watched = self._core.watchers.explainer.explained(sequences)
         # Rows after drafts may mean nothing, so preview only the sequences' own rows.
-        own = [isinstance(one, Sequence) and one in watched for one in sequences]
+        own = [isinstance(sequence, Sequence) and sequence in watched for sequence in sequences]
         rows = [row for row, is_own in enumerate(own) if is_own]
         # A plan that ran in pieces, because the model failed, has no preview.
         if rows and result.failures.ran is None:
@@ -68,17 +68,17 @@ def inspect_engine(core: EngineCore) -> state.EngineState:
     return state.EngineState(
         step=scheduler.step,
         blocks=[
-            state.BlockState(one.ref_cnt, short_hash(one.block_hash), short_hash(one.parent_hash))
-            for one in pool.blocks
+            state.BlockState(block.ref_cnt, *map(short_hash, (block.block_hash, block.parent_hash)))
+            for block in pool.blocks
         ],
         free_queue=pool.free_queue.ids(),
         waiting=[sequence.seq_id for sequence in scheduler.waiting],
         running=[sequence.seq_id for sequence in scheduler.running],
         requests={name: _request_state(request) for name, request in scheduler.requests.items()},
         sequences={
-            one.seq_id: _sequence_state(core, one)
+            sequence.seq_id: _sequence_state(core, sequence)
             for request in scheduler.requests.values()
-            for one in _unfinished(request)
+            for sequence in _unfinished(request)
         },
         budget=0 if plan is None else plan.budget,
         scheduled=[

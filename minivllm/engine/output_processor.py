@@ -177,13 +177,13 @@ class OutputProcessor:
     def set_beams_found(self, request: Request, best: list[Hypothesis]) -> list[CompletionOutput]:
         """Store the results of a beam search, best first, as the output of its request."""
         params, found = request.params, []
-        for index, one in enumerate(best[: params.n]):
-            last, stopped = one.token_ids[-1], one.ended_by_token
+        for index, beam in enumerate(best[: params.n]):
+            last, stopped = beam.token_ids[-1], beam.ended_by_token
             completion = CompletionOutput(
                 index=index,
-                text=self.decoder.decode(one.token_ids, params.skip_special_tokens),
-                token_ids=one.token_ids,
-                cumulative_logprob=one.logprob,
+                text=self.decoder.decode(beam.token_ids, params.skip_special_tokens),
+                token_ids=beam.token_ids,
+                cumulative_logprob=beam.logprob,
                 finish_reason="stop" if stopped else "length",
                 stop_reason=last if stopped and last in params.stop_token_ids else None,
             )
@@ -293,7 +293,7 @@ class OutputProcessor:
             if delta:
                 sequences = [sequence for sequence in sequences if self._has_news(sequence)]
             return [self._completion(sequence, sequence.index, delta) for sequence in sequences]
-        score = lambda one: self._outputs[one.seq_id].cumulative_logprob or 0.0  # noqa: E731
+        score = lambda sample: self._outputs[sample.seq_id].cumulative_logprob or 0.0  # noqa: E731
         best = enumerate(sorted(sequences, key=score, reverse=True)[: params.n])
         return [self._completion(sequence, i, delta=False) for i, sequence in best]
 

@@ -197,7 +197,7 @@ class Grammars:
     def settle(self) -> None:
         """Note which grammars are compiled by now. Called in the engine's thread before a phase."""
         if self._compiling:  # another thread may append meanwhile
-            for grammar in [one for one in self._compiling if one.settle()]:
+            for grammar in [grammar for grammar in self._compiling if grammar.settle()]:
                 self._compiling.remove(grammar)
 
     @cached_property  # two threads may make two, which does no harm

@@ -94,7 +94,7 @@ class TokenNames:
 
     def name(self, token_ids: Iterable[int]) -> None:
         """Emit the ids that have no name yet. Call this before emitting an event with the ids."""
-        new = [one for one in dict.fromkeys(token_ids) if one not in self.pieces]
+        new = [token_id for token_id in dict.fromkeys(token_ids) if token_id not in self.pieces]
         if new:
             pieces = {token_id: self._piece(token_id) for token_id in new}
             self.pieces |= pieces
@@ -155,7 +155,7 @@ class KernelTracer:
     def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
         """Indices into `plan.scheduled` of the decodes to trace."""
         decodes = [item.sequence if item.kind == "decode" else None for item in plan.scheduled]
-        return tuple(decodes.index(one) for one in self.asked if one in decodes)
+        return tuple(decodes.index(sequence) for sequence in self.asked if sequence in decodes)
 
     def trace(self, sequence: Sequence, sample: DecodeSample) -> None:
         from minivllm.runtime.attention.xray import recorded_trace, trace_decode
@@ -174,8 +174,8 @@ class KernelTracer:
 
     def forget_ended(self) -> None:
         """For each sequence that ended before its decode could be traced, emit the reason."""
-        for one in [one for one in self.asked if one.is_finished]:
-            self._answer(one, 0, 0, [], f"{one.seq_id} ended before its next decode step.")
+        for ended in [sequence for sequence in self.asked if sequence.is_finished]:
+            self._answer(ended, 0, 0, [], f"{ended.seq_id} ended before its next decode step.")
 
     def _answer(self, sequence: Sequence, *found: object) -> None:
         """Emit the event, with `found` as its other fields."""
@@ -217,7 +217,7 @@ class TokenExplainer:
             return set()
         chosen = sequences if self._explain_all else self._watched.intersection(sequences)
         # A beam search explains its own choice.
-        return {one for one in chosen if not one.request.params.use_beam_search}
+        return {sequence for sequence in chosen if not sequence.request.params.use_beam_search}
 
     def explain(self, tokens: list[Drawn]) -> None:
         """Emit the explanations of tokens that are not appended yet."""
@@ -232,7 +232,7 @@ class TokenExplainer:
                 self._emit(sequence, None, found.before_the_draw())
 
     def _emit(self, sequence: Sequence, token_id: int | None, found: runtime.Explanation) -> None:
-        self._names.name([one.token_id for one in found.candidates])
+        self._names.name([candidate.token_id for candidate in found.candidates])
         if found.grammar is not None:
             self._show_grammar(sequence, found.grammar)
         temperature = sequence.request.params.temperature
@@ -269,28 +269,28 @@ class TokenExplainer:
         ended: output tokens of the hypotheses that the step has found
         """
         outputs = {beam.seq_id: beam.output_token_ids for beam in beams}
-        goes_on = {(one.beam, one.token_id) for one in chosen}
+        goes_on = {(candidate.beam, candidate.token_id) for candidate in chosen}
         ranked = []
-        for one in candidates:
+        for token in candidates:
             fate: ev.BeamFate = "dropped"
-            if (one.beam, one.token_id) in goes_on:
+            if (token.beam, token.token_id) in goes_on:
                 fate = "continues"
-            elif [*outputs[one.beam], one.token_id] in ended:
+            elif [*outputs[token.beam], token.token_id] in ended:
                 fate = "ends"
-            score = scores.get(one.beam, 0.0) + one.logprob
-            ranked.append(ev.BeamCandidate(one.beam, one.token_id, one.logprob, score, fate))
-        ranked.sort(key=lambda one: -one.score)
-        dropped = [one for one in ranked if one.fate == "dropped"][:_MAX_DROPPED]
-        shown = [one for one in ranked if one.fate != "dropped" or one in dropped]
-        best = next((one for one in shown if one.fate == "continues"), shown[0])
-        self._names.name([one.token_id for one in shown])
+            score = scores.get(token.beam, 0.0) + token.logprob
+            ranked.append(ev.BeamCandidate(token.beam, token.token_id, token.logprob, score, fate))
+        ranked.sort(key=lambda candidate: -candidate.score)
+        dropped = [candidate for candidate in ranked if candidate.fate == "dropped"][:_MAX_DROPPED]
+        shown = [token for token in ranked if token.fate != "dropped" or token in dropped]
+        best = next((candidate for candidate in shown if candidate.fate == "continues"), shown[0])
+        self._names.name([candidate.token_id for candidate in shown])
         position, temperature = beams[0].num_tokens, beams[0].request.params.temperature
         what = (best.seq_id, position, best.token_id, temperature)
         self._bus.emit(ev.TokenExplained, *what, 0, 0, (), (), tuple(shown))
 
     def forget_ended(self) -> bool:
         """Forget sequences and requests that have ended. Returns whether something is watched."""
-        self._watched = {one for one in self._watched if not one.is_finished}
+        self._watched = {sequence for sequence in self._watched if not sequence.is_finished}
         for key in [key for key in self._grammars if key[0].is_finished]:
             del self._grammars[key]
         return bool(self._explain_all or self._watched)

@@ -48,7 +48,7 @@ def test_each_phase_does_its_own_part_and_a_step_finishes_a_started_one():
     assert {ev.StepBegin, ev.RequestAdmitted, ev.StepScheduled} < kinds[0]
     assert kinds[1:] == [set(), {ev.TokensNamed, ev.TokenSampled, ev.StepEnd}]
     assert outputs[:2] == [None, None]
-    assert [len(one.outputs[0].token_ids) for one in outputs[2]] == [1]
+    assert [len(output.outputs[0].token_ids) for output in outputs[2]] == [1]
     engine.step_phase()
     assert engine.engine.next_phase == "execute"
     assert [len(output.outputs[0].token_ids) for output in engine.step()] == [2]

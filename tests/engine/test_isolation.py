@@ -98,8 +98,8 @@ def test_sequences_that_share_unwritten_blocks_of_a_failed_request_are_recompute
     assert engine.token_ids("running") == expected_output([3, *PROMPT], 20)
     for name, last in (("good", 5), ("after", 6)):
         assert outputs[name].error is None
-        for i, one in enumerate(outputs[name].outputs):
-            assert one.token_ids == expected_output([*shared, 1, 2, 3, 4, last], 8, index=i)
+        for i, sample in enumerate(outputs[name].outputs):
+            assert sample.token_ids == expected_output([*shared, 1, 2, 3, 4, last], 8, index=i)
     assert engine.token_ids("other") == expected_output([5, *PROMPT], 8)
     preempted = engine.events_of(ev.RequestPreempted)
     assert {event.seq_id for event in preempted} == {f"good.{i}" for i in range(n)} | {"after.0"}
@@ -129,8 +129,8 @@ def test_copies_are_made_although_the_first_sequence_fails(fails):
         engine.add("samples", PROMPT, max_tokens=6, n=3)
         outputs = engine.run()
         assert outputs["bad"].error
-        for i, one in enumerate(outputs["samples"].outputs):
-            assert one.token_ids == expected_output(PROMPT, 6, index=i)
+        for i, sample in enumerate(outputs["samples"].outputs):
+            assert sample.token_ids == expected_output(PROMPT, 6, index=i)
 
 
 def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails():
@@ -290,7 +290,7 @@ def test_nan_keys_and_values_fail_only_their_own_request_also_after_it_ended(bad
     assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error
     # Its blocks are reused by others, and by the same prompt.
     later = run(engine, {"a": 3, "sick": 5, "c": 6, "b": 4}, temperature=temperature)
-    assert [one.error for one in later.values()] == [None] * 4
+    assert [output.error for output in later.values()] == [None] * 4
     for found in (mixed, later):
         assert [found[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
     assert len(engine.inspect().free_queue) == 24

@@ -22,18 +22,18 @@ def test_traffic_follows_from_its_seed_and_no_answer_reaches_its_limit():
     assert draw_traffic(3) == draw_traffic(3) != draw_traffic(4)
     requests = draw_traffic(3)
     assert len(requests) == NUM_REQUESTS
-    assert all(0 < one.num_output_tokens < MAX_TOKENS for one in requests)
-    assert {one.priority for one in requests} == {0, 1}
-    assert sorted(one.arrives for one in requests) == [one.arrives for one in requests]
+    assert all(0 < request.num_output_tokens < MAX_TOKENS for request in requests)
+    assert {request.priority for request in requests} == {0, 1}
+    assert sorted(asked.arrives for asked in requests) == [asked.arrives for asked in requests]
 
 
 def test_every_policy_serves_every_token_of_the_traffic():
     requests = draw_traffic(5)
     for queue in (FCFSRequestQueue(), PriorityRequestQueue()):
         served = play_traffic(requests, queue)
-        assert [len(one.times) for one in served] == [one.num_output_tokens for one in requests]
-        assert all(one.times == sorted(one.times) for one in served)
-        assert all(one.times[0] > one.arrived for one in served)
+        assert [len(ask.times) for ask in served] == [ask.num_output_tokens for ask in requests]
+        assert all(request.times == sorted(request.times) for request in served)
+        assert all(request.times[0] > request.arrived for request in served)
 
 
 def test_figures_are_those_of_the_times():
@@ -62,7 +62,7 @@ def test_a_victim_is_one_of_those_who_run_and_their_list_stays_as_it_is(choose, 
 
 
 def test_requests_that_do_not_get_their_tokens_fail_the_level_with_one_sentence():
-    levels = [one for one in EXERCISE.behaviours() if one.name.startswith("level 1")]
+    levels = [level for level in EXERCISE.behaviours() if level.name.startswith("level 1")]
     served = play_traffic(draw_traffic(5)[:40], FCFSRequestQueue())
     line = msgspec.json.encode(served).decode()
     verdict = levels[0].judge({"seeds": [5, 6, 7]}, [], [line] * 3)

@@ -14,7 +14,7 @@ BEHAVIOURS = find_exercise("block-pool").behaviours()[:-1]
 """Behaviours on pools and on traces."""
 
 
-@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.key)
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda behaviour: behaviour.key)
 def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behaviour):
     made = list(cases_of(behaviour, SEED))
     assert len(made) == behaviour.examples

@@ -130,7 +130,7 @@ def demo(args: Namespace) -> Iterator[Row]:
         engine.subscribe(events.append)
         player.before_step()
         while not player.over:
-            sampled = next((one for one in events if isinstance(one, ev.TokenSampled)), None)
+            sampled = next((event for event in events if isinstance(event, ev.TokenSampled)), None)
             watch = traced is None and sampled is not None
             if watch:
                 traced = sampled.seq_id
@@ -140,7 +140,7 @@ def demo(args: Namespace) -> Iterator[Row]:
             if watch:
                 engine.record_attention_mass(False)
             player.before_step()
-    (trace,) = (one for one in events if isinstance(one, ev.KernelTraced))
+    (trace,) = (event for event in events if isinstance(event, ev.KernelTraced))
     row = {"recording": path.name, "model": model, "events": len(events), "traced": traced}
     yield row | ({"failed": trace.problem} if trace.problem else {})
 

@@ -127,7 +127,7 @@ class LookKeys:
         app, selection = self._app, self._context.selection
         seq_id = chosen_sequence(app.model, selection)
         judged = app.model.explanations.judged.get(seq_id or "", ())
-        positions = [one.position for one in judged if one.event_seq is not None]
+        positions = [token.position for token in judged if token.event_seq is not None]
         if seq_id is None or not positions:
             app.tell(how_to_explain(self._context, app.model, seq_id))
             return
@@ -274,7 +274,7 @@ def find_target(context: Context, name: str) -> Target | None:
         return block(number)
     if context.transport.recording.arrival(name) is not None:
         return sequence(f"{name}.0")
-    known = (one for one in view.ledger.sequences if name in (one, short_name(one)))
+    known = (seq_id for seq_id in view.ledger.sequences if name in (seq_id, short_name(seq_id)))
     return next(map(sequence, known), None)
 
 

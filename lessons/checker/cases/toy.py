@@ -88,7 +88,7 @@ class ToyProposer:
         self._wrong_every = wrong_every
 
     def propose(self, wanted: list[Wanted]) -> list[Draft]:
-        return [Draft(self._tokens(*one), "draft_model") for one in wanted]
+        return [Draft(self._tokens(*want), "draft_model") for want in wanted]
 
     def _tokens(self, sequence: Sequence, num_tokens: int) -> list[int]:
         token_ids = list(sequence.token_ids)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
-from minivllm.lessons.checker.child.plug import imports_of
+from minivllm.lessons.checker.child.imports import imports_of
 from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule, TimeIsUpError
 
 MAX_FORKS = 5

@@ -93,7 +93,7 @@ def _later_alike(case: Case, requests: list[PolicyRequest]) -> list[list[float]]
     """When the tokens came that were written before request `cut` arrived."""
     now = draw_traffic(case["seed"])[case["cut"]].arrives
     served = play_traffic(requests, guarded(_own_policy()()))
-    return [[t for t in one.times if t < now] for one in served[: case["cut"]]]
+    return [[t for t in request.times if t < now] for request in served[: case["cut"]]]
 
 
 @behaviour(
@@ -111,8 +111,8 @@ def foresees(case: Case) -> Lines:
     first = _later_alike(case, requests)
     # The same past, and another future: nobody else comes, and unfinished answers are longer.
     others = [
-        one if len(times) == one.num_output_tokens else one._replace(num_output_tokens=MAX_TOKENS)
-        for one, times in zip(requests, first, strict=False)
+        old if len(times) == old.num_output_tokens else old._replace(num_output_tokens=MAX_TOKENS)
+        for old, times in zip(requests, first, strict=False)
     ]
     pairs = enumerate(zip(first, _later_alike(case, others), strict=True))
     differs = next((number for number, (a, b) in pairs if a != b), None)
@@ -147,7 +147,7 @@ def _stream(draw: Draw) -> Case:
         "max_num_batched_tokens": 64,
         "enable_prefix_caching": False,
         "scheduling_policy": "priority",
-        "requests": [{**one, "arrives": number} for number, one in enumerate(requests)],
+        "requests": [{**request, "arrives": number} for number, request in enumerate(requests)],
     }
 
 
@@ -180,10 +180,10 @@ def overtakes(case: Case) -> Lines:
     yield f"{len(case['requests'])} requests, one before each step; at most {slots} run"
     for number, count in _overtaken(_run(case, _own_policy())).items():
         if count > MOST_OVERTAKEN:
-            one = case["requests"][number]
+            request = case["requests"][number]
             yield (
-                f"r{number}, with {one['own']} tokens and priority {one['priority']}, is overtaken"
-                f" by {count}"
+                f"r{number}, with {request['own']} tokens and priority {request['priority']}, is"
+                f" overtaken by {count}"
             )
 
 

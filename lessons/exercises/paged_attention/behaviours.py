@@ -135,9 +135,9 @@ def reads(case: Case) -> Lines:
     cache = backend.kv_caches[0].nan_to_num_(9.0)
     ids = torch.tensor(
         [
-            (one + number) % len(cache)
+            (block + number) % len(cache)
             for number in range(case["num_seqs"])
-            for one in case["blocks"]
+            for block in case["blocks"]
         ]
     )
     num_tokens = len(case["blocks"]) * case["block_size"]

@@ -44,7 +44,7 @@ class Loads:
                     -1, inputs[name].shape[3]
                 )[:length]
                 own |= set(tokens.flatten().tolist())
-            for name in sorted({names.get(one, "no tensor") for one in addresses - own}):
+            for name in sorted({names.get(address, "no tensor") for address in addresses - own}):
                 yield (f"program ({seq}, {head}), {length} tokens, reads foreign addresses: {name}")
 
 

@@ -44,12 +44,12 @@ def _lines(case: Case) -> Lines:
     ]
     before = logits.clone()
     weights = to_weights(logits, params)
-    for row, one in zip(weights, case["rows"], strict=True):
-        asked = ", ".join(f"{name}={value:.4g}" for name, value in one.items() if name != "logits")
+    for row, wish in zip(weights, case["rows"], strict=True):
+        asked = ", ".join(f"{name}={value:.4g}" for name, value in wish.items() if name != "logits")
         shares = [f"{share:.5f}" for share in (row / row.sum()).tolist()]
         yield (
-            f"logits {one['logits']}, {asked}: tokens {row.nonzero().flatten().tolist()} stay, with"
-            f" shares {shares}"
+            f"logits {wish['logits']}, {asked}: tokens {row.nonzero().flatten().tolist()} stay,"
+            f" with shares {shares}"
         )
     yield f"the logits are unchanged: {torch.equal(before, logits)}"
 

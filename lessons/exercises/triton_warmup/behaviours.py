@@ -116,7 +116,7 @@ def reads(case: Case) -> Lines:
         numbers = [x[row, column].data_ptr() for column in range(case["columns"])]
         readers = [read for program, read in loads.addresses.items() if program[0] == row]
         foreign = set().union(*readers) - {*numbers, factor}
-        often = [sum(one in read for read in readers) for one in numbers]
+        often = [sum(number in read for read in readers) for number in numbers]
         yield (
             f"row {row} of {case['columns']} columns: its programs read"
             f" {'foreign addresses' if foreign else 'nothing foreign'};"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minivllm.cli import status_of
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.child.plug import plug_in, where_in
+from minivllm.lessons.checker.child.imports import import_files, where_in
 from minivllm.text import clean
 
 
@@ -20,7 +20,7 @@ def run(path: Path, names: list[str], options: list[str]) -> int:
     else:
         files = {find_exercise(names[0]).module: path}
     try:
-        plug_in(files)
+        import_files(files)
         return status_of(lambda: _play(names, options, of_pieces=path.is_dir()))
     except Exception as error:  # raised by the student's code, or by the engine because of it
         places = [(file, where) for file in files.values() if (where := where_in(file, error))]

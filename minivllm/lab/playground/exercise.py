@@ -20,7 +20,7 @@ from minivllm.lab.playground.limit import stop_after
 from minivllm.lessons.checker.bugs.judge import judge
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.child import plug
+from minivllm.lessons.checker.child import imports
 from minivllm.lessons.checker.child.session import Reply
 from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule
 from minivllm.lessons.checker.report import describe_failure, hint_for, not_loaded
@@ -33,12 +33,12 @@ SEED = 0
 
 def exercises_here() -> list[Exercise]:
     """The exercises that a browser can check: all but those with tensors."""
-    return [exercise for exercise in exercises() if exercise.is_hunt or _runs_here(exercise)]
+    return [exercise for exercise in exercises() if exercise.finds_bug or _runs_here(exercise)]
 
 
 def _runs_here(exercise: Exercise) -> bool:
     try:
-        return find_spec(exercise.module) is not None and not plug.uses_tensors(exercise)
+        return find_spec(exercise.module) is not None and not imports.uses_tensors(exercise)
     except ModuleNotFoundError:
         return False
 
@@ -46,7 +46,7 @@ def _runs_here(exercise: Exercise) -> bool:
 def start_of(name: str) -> dict[str, Any]:
     """What a student begins with: a module with holes, or a recording and the answer's form."""
     exercise = find_exercise(name)
-    recording = exercise.recording.read_text(encoding="utf-8") if exercise.is_hunt else None
+    recording = exercise.recording.read_text(encoding="utf-8") if exercise.finds_bug else None
     return {"text": file_at_start(exercise), "hints": exercise.hints, "recording": recording}
 
 
@@ -57,7 +57,7 @@ def check_exercise(name: str, text: str, folder: Path) -> dict[str, Any]:
     exercise = find_exercise(name)
     file = folder / exercise.student_file
     file.write_text(text, encoding="utf-8")
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         return _as_json(judge(exercise, file))
     session: Any = _SecondEngine(exercise, file.absolute())
     return _as_json(run_behaviours(exercise, file, seed=SEED, patience=0, session=session))
@@ -108,7 +108,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "max_score": result.max_score,
         "seconds": result.seconds,
         "behaviours": [
-            {"name": one.behaviour.name, "passed": one.passed} for one in result.behaviours
+            {"name": check.behaviour.name, "passed": check.passed} for check in result.behaviours
         ],
         "failure": [] if failed is None else list(describe_failure(failed)),
         "hint": None if failed is None else hint_for(result, failed),

@@ -6,6 +6,8 @@ multiplication is faster than several small ones. `decoder.py` splits the produc
 
 from dataclasses import dataclass
 
+import torch
+
 from minivllm.runtime.model.model_config import ModelConfig
 
 
@@ -16,6 +18,8 @@ class Shard:
     parameter: str
     first_row: int
     shape: tuple[int, ...]
+    row_order: torch.Tensor | None = None
+    """Which row of the tensor is our row 0, 1, ...; None: as they are."""
 
 
 def weight_shards(config: ModelConfig) -> dict[str, Shard]:
@@ -23,40 +27,97 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
     hidden, inner = config.hidden_size, config.intermediate_size
     q_size = config.num_attention_heads * config.head_size
     kv_size = config.num_key_value_heads * config.head_size
+    orders = _row_orders(config)
     shards: dict[str, Shard] = {}
 
-    def add(parameter: str, *shape: int, theirs: str = "", first_row: int = 0) -> None:
+    def add(
+        parameter: str,
+        *shape: int,
+        theirs: str = "",
+        first_row: int = 0,
+        order: torch.Tensor | None = None,
+    ) -> None:
         """theirs: Hugging Face's name, if it is not ours with `model.` before it"""
-        shards[theirs or f"model.{parameter}"] = Shard(parameter, first_row, shape)
+        shards[theirs or f"model.{parameter}"] = Shard(parameter, first_row, shape, order)
 
     def add_rows(block: str, ours: str, sizes: dict[str, int], bias: bool) -> None:
         """Add projections of the hidden state: name -> rows, one after another in one matrix."""
+        if config.fused_projections:
+            sizes = {ours: sum(sizes.values())}
         first_row = 0
         for name, size in sizes.items():
             theirs, parameter = f"model.{block}.{name}", f"{block}.{ours}"
-            add(f"{parameter}.weight", size, hidden, theirs=f"{theirs}.weight", first_row=first_row)
+            place = {"first_row": first_row, "order": orders.get(name)}
+            add(f"{parameter}.weight", size, hidden, theirs=f"{theirs}.weight", **place)
             if bias:
-                add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", first_row=first_row)
+                add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", **place)
             first_row += size
+
+    # Where Hugging Face's names of norms are not ours: "post_attention_layernorm" is the norm
+    # before the MLP, or the one after attention.
+    norms = {"input_layernorm": "input_layernorm"}
+    norms["post_attention_layernorm"] = "post_attention_layernorm"
+    if config.norm_after_block:
+        norms = {"post_attention_layernorm": "attention_output_norm"}
+        norms["post_feedforward_layernorm"] = "mlp_output_norm"
 
     add("embed_tokens.weight", config.vocab_size, hidden)
     for i in range(config.num_hidden_layers):
         layer, attention, mlp = f"layers.{i}", f"layers.{i}.self_attn", f"layers.{i}.mlp"
-        add(f"{layer}.input_layernorm.weight", hidden)
+        for theirs, ours in norms.items():
+            add(f"{layer}.{ours}.weight", hidden, theirs=f"model.{layer}.{theirs}.weight")
         qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
         add_rows(attention, "qkv_proj", qkv, config.attention_bias)
         add(f"{attention}.o_proj.weight", hidden, q_size)
         if config.attention_output_bias:
             add(f"{attention}.o_proj.bias", hidden)
-        for norm in ("q_norm", "k_norm") if config.qk_norm else ():
-            add(f"{attention}.{norm}.weight", config.head_size)
-        add(f"{layer}.post_attention_layernorm.weight", hidden)
+        if config.qk_norm is not None:
+            for norm, size in zip(("q_norm", "k_norm"), qk_norm_sizes(config), strict=True):
+                add(f"{attention}.{norm}.weight", size)
         add_rows(mlp, "gate_up_proj", {"gate_proj": inner, "up_proj": inner}, False)
         add(f"{mlp}.down_proj.weight", hidden, inner)
     add("norm.weight", hidden)
     if not config.tie_word_embeddings:
         add("lm_head.weight", config.vocab_size, hidden, theirs="lm_head.weight")
     return shards
+
+
+def qk_norm_sizes(config: ModelConfig) -> tuple[int, int]:
+    """Return how many features of the queries, and of the keys, are normalized together."""
+    if config.qk_norm == "each_head":
+        return config.head_size, config.head_size
+    return (
+        config.num_attention_heads * config.head_size,
+        config.num_key_value_heads * config.head_size,
+    )
+
+
+def _row_orders(config: ModelConfig) -> dict[str, torch.Tensor]:
+    """Return the orders of the rows of projections whose checkpoint rotates other pairs than we do.
+
+    We rotate feature i of a head with feature i + head_size/2. A product of queries and keys does
+    not depend on the order of features, as long as both have the same, so we reorder both once:
+
+        interleaved, 0 with 1, 2 with 3:                0 2 1 3
+        the first 4 of 8 are rotated, 0 with 2:         0 1 4 5  2 3 6 7
+    """
+    size, rotated = config.head_size, config.rotary_size
+    if not config.interleaved_rotation and rotated == size:
+        return {}
+    features = torch.arange(size)
+    pairs, rest = features[:rotated].view(2, -1), features[rotated:].view(2, -1)
+    if config.interleaved_rotation:
+        pairs = features[:rotated].view(-1, 2).T
+    head = torch.cat((pairs, rest), dim=1).flatten()
+
+    def order(num_heads: int) -> torch.Tensor:
+        return (torch.arange(num_heads).unsqueeze(1) * size + head).flatten()
+
+    q, kv = config.num_attention_heads, config.num_key_value_heads
+    values = torch.arange((q + kv) * size, (q + 2 * kv) * size)
+    # Of a fused matrix, the query and key heads come first.
+    fused = torch.cat((order(q + kv), values))
+    return {"q_proj": order(q), "k_proj": order(kv), "qkv_proj": fused}
 
 
 def is_redundant(name: str, config: ModelConfig) -> bool:

@@ -72,7 +72,7 @@ class Tokenizer:
 
     def has_vocabulary_of(self, other: Tokenizer) -> bool:
         """Whether each token id has the same text in both."""
-        mine, theirs = (one._backend.get_vocab(with_added_tokens=True) for one in (self, other))
+        mine, theirs = (side._backend.get_vocab(with_added_tokens=True) for side in (self, other))
         return mine == theirs
 
     def to_json(self) -> str:
@@ -252,7 +252,7 @@ def _with_bytes(token: str) -> str:
     byte_of |= {chr(256 + number): byte for number, byte in enumerate(others)}
     if token.startswith("<0x") or not set(token) <= set(byte_of):
         return token
-    text = bytes(byte_of[one] for one in token).decode("utf-8", "surrogateescape")
+    text = bytes(byte_of[char] for char in token).decode("utf-8", "surrogateescape")
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\ud800" <= c <= "\udfff" else c for c in text)
 
 

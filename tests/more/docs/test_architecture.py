@@ -52,7 +52,7 @@ def first_missing(path: Sequence[str], called: list[str]) -> str | None:
     """The first function that does not occur in `called` after the one before it."""
     assert path
     calls = iter(called)
-    return next((one for one in path if not any(call == one for call in calls)), None)
+    return next((step for step in path if not any(call == step for call in calls)), None)
 
 
 def test_a_request_takes_the_listed_path():

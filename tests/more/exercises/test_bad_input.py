@@ -25,7 +25,7 @@ def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Exercise.behaviours
 
     def few(exercise: Exercise) -> list[Behaviour]:
-        return [one._replace(examples=min(12, one.examples)) for one in own(exercise)]
+        return [part._replace(examples=min(12, part.examples)) for part in own(exercise)]
 
     monkeypatch.setattr(Exercise, "behaviours", few)
 
@@ -55,9 +55,9 @@ BlockPool.release = release
 def failed(result: Result) -> dict[str, str]:
     """Name of each failed behaviour -> kind of its failure."""
     failures = {
-        one.behaviour.name: one.failure
-        for one in result.behaviours
-        if not one.passed and one.behaviour.name != VISIBLE
+        outcome.behaviour.name: outcome.failure
+        for outcome in result.behaviours
+        if not outcome.passed and outcome.behaviour.name != VISIBLE
     }
     return {name: failure.kind if failure else "differs" for name, failure in failures.items()}
 

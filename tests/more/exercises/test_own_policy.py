@@ -19,7 +19,7 @@ def checked(body: str, folder: Path) -> Result:
 
 
 def failed(result: Result) -> list[str]:
-    return [one.behaviour.name for one in result.behaviours if not one.passed]
+    return [outcome.behaviour.name for outcome in result.behaviours if not outcome.passed]
 
 
 def test_our_own_policy_reaches_every_level_and_the_report_has_the_figures_of_all(tmp_path):
