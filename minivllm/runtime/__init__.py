@@ -8,13 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 _HOMES = {
-    "Explanation": "sampling.explanation",
-    "KVCacheSpec": "kv_cache",
-    "LoadedModel": "loader",
-    "ModelRunner": "model_runner",
-    "Tokenizer": "text.tokenizer",
-    "load_model": "loader",
-}
+    "Explanation": "sampling.explanation", "KVCacheSpec": "kv_cache", "LoadedModel": "loader",
+    "ModelRunner": "model_runner", "Tokenizer": "text.tokenizer", "load_model": "loader",
+}  # fmt: skip
 __all__ = ["Explanation", "KVCacheSpec", "LoadedModel", "ModelRunner", "Tokenizer", "load_model"]
 
 if TYPE_CHECKING:

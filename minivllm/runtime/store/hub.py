@@ -57,25 +57,23 @@ class Hub:
 
     def cached(self, repo_id: str, *, weights: bool = True) -> Path | None:
         """Return the directory of a downloaded checkpoint, or None. Never uses the network."""
-        library = _library()
+        hub = _library()
         try:
-            config = library.try_to_load_from_cache(
-                repo_id, "config.json", cache_dir=self.cache_dir
-            )
+            config = hub.try_to_load_from_cache(repo_id, "config.json", cache_dir=self.cache_dir)
             if not isinstance(config, str):
                 return None
             check_checkpoint(Path(config).parent, weights=weights)
         # an impossible id, or an unfinished download
-        except (library.errors.HFValidationError, ModelError):
+        except (hub.errors.HFValidationError, ModelError):
             return None
         return Path(config).parent
 
     def cached_repos(self) -> list[str]:
         """Return the ids of all models in the cache, whether minivllm can run them or not."""
-        library = _library()
+        hub = _library()
         try:
-            repos = library.scan_cache_dir(self.cache_dir).repos
-        except library.errors.CacheNotFound:
+            repos = hub.scan_cache_dir(self.cache_dir).repos
+        except hub.errors.CacheNotFound:
             return []
         return sorted(repo.repo_id for repo in repos if repo.repo_type == "model")
 
@@ -122,11 +120,11 @@ class Hub:
         return {file.rfilename: file.size or 0 for file in info.siblings or ()}
 
     def _snapshot(self, repo_id: str, patterns: list[str]) -> Path:
-        library = _library()
+        hub = _library()
         places = {"endpoint": self.endpoint, "cache_dir": self.cache_dir}
         try:
-            return Path(library.snapshot_download(repo_id, allow_patterns=patterns, **places))
-        except library.errors.GatedRepoError:  # the list of files is public, but the files are not
+            return Path(hub.snapshot_download(repo_id, allow_patterns=patterns, **places))
+        except hub.errors.GatedRepoError:  # the list of files is public, but the files are not
             raise _gated(repo_id) from None
         except Exception as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
