@@ -282,7 +282,7 @@ class LLMEngine:
 
         Returns a function that unsubscribes.
         """
-        self.core.watchers.names.catch_up(self.core.scheduler.requests)
+        self.core.names.catch_up(self.core.scheduler.requests)
         return self.core.bus.subscribe(listener)
 
     def record_attention_mass(
@@ -297,7 +297,6 @@ class LLMEngine:
           For a layer or head that the model does not have, there is no event.
         """
         self.core.watchers.attention = (seq_id, layer, head) if on else None
-        self.core.watchers.active = True
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
@@ -307,7 +306,6 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self.core.watchers.tracer.ask(seq_id, self.core.scheduler.requests)
-        self.core.watchers.active = True
 
     def explain_tokens(self, seq_id: str, on: bool = True) -> None:
         """Start or stop emitting `token.explained` for each token of the sequence `seq_id`.
@@ -319,14 +317,13 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self.core.watchers.explainer.watch(seq_id, on, self.core.scheduler.requests)
-        self.core.watchers.active = True
 
     def inspect(self) -> EngineState:
         """Return the whole state as plain data. O(blocks + tokens).
 
         After each phase, the state equals the fold of all events so far.
         """
-        self.core.watchers.names.catch_up(self.core.scheduler.requests)
+        self.core.names.catch_up(self.core.scheduler.requests)
         return inspect_engine(self.core)
 
     def log_header(self) -> ev.LogHeader:
@@ -343,7 +340,7 @@ class LLMEngine:
             wall=time.time() if clock.name == "monotonic" else 0.0,
             mono=clock.now(),
             first_seq=self.core.bus.next_seq,
-            num_blocks=self.core.runner.num_blocks,
+            num_blocks=self.core.runner.plain.num_blocks,
             max_model_len=self.max_model_len,
             config=options,
             weights=self.weights,

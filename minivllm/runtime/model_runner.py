@@ -110,7 +110,7 @@ class ModelRunner:
         # The LM head is the largest matrix of a small model: apply it to the sampling rows only.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
-        result = StepResult(compute_logits(hidden), t_prepare, judged)
+        result = StepResult(plan, compute_logits(hidden), t_prepare, judged)
         return result if watcher is None else watcher.add_to(result)
 
     @torch.inference_mode()
@@ -245,7 +245,9 @@ class ModelRunner:
             self._attention.static_inputs, self._attention.static_metadata, self._forward,
             self._max_query_len, self._model.config.hidden_size, self._model.dtype, device,
         )  # fmt: skip
-        if device.type == "cuda" and not self._config.enforce_eager:
+        # Which expert has how many tokens is known only when the router has run: no graph can wait.
+        is_fixed = not self._model.config.num_experts
+        if device.type == "cuda" and is_fixed and not self._config.enforce_eager:
             graphs.capture()
         return graphs
 

@@ -75,7 +75,7 @@ class Stopwatch:
 
 @contextmanager
 def watch_parts(engine: LLMEngine, watch: Watch) -> Iterator[None]:
-    runner, output_processor = engine.core.runner, engine.core.output_processor
+    runner, output_processor = engine.core.runner.plain, engine.core.output_processor
     decoder = runner._model.decoder
     methods = [
         (engine, "step", "step"),

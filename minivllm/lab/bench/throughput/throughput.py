@@ -148,7 +148,7 @@ def measure(args: argparse.Namespace) -> Report:
                 [ours, *peers], requests_of, args.rounds, progress, spec.name, settle_s
             )
             result = {"workload": spec.name, "requests": spec.num_requests, "device": device}
-            result["attention_backend"] = ours.llm.llm_engine.core.runner.attention_backend
+            result["attention_backend"] = ours.llm.llm_engine.core.runner.plain.attention_backend
             # Dummy weights differ between engines.
             results.append(result | _result(measured, peers, args.model != QWEN3_DUMMY))
     return _report(results, args)
