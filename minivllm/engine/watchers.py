@@ -12,12 +12,11 @@ watches, a call is one or two attribute tests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from minivllm import runtime
 from minivllm.core.beam_search import Candidate, Continuation
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -27,10 +26,6 @@ from minivllm.events.bus import EventBus
 from minivllm.events.state import SequenceGrammar
 from minivllm.runtime.step_result import WATCH_NOTHING, DecodeSample, StepResult, TokenWatch, Watch
 from minivllm.speculation.verify import Drawn, Verified
-
-if TYPE_CHECKING:
-    from minivllm.runtime.sampling.explanation import Explanation
-    from minivllm.runtime.text.tokenizer import Tokenizer
 
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
@@ -91,7 +86,7 @@ class Watchers:
 class TokenNames:
     """Emits the text of each token id once, while a listener watches: views show words, not ids."""
 
-    def __init__(self, decoder: Tokenizer, bus: EventBus) -> None:
+    def __init__(self, decoder: runtime.Tokenizer, bus: EventBus) -> None:
         self._decoder = decoder
         self._bus = bus
         self.pieces: dict[int, str] = {}
@@ -234,19 +229,11 @@ class TokenExplainer:
 
     def preview(self, tokens: list[Drawn]) -> None:
         """Emit what is known of a draw that is still to come. `tokens`: what it will give."""
-        from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
-
         for sequence, token in tokens:
-            if isinstance(token, SamplingError) or token.explanation is None:
-                continue
-            found = token.explanation
-            # Behind the most likely tokens come the winner and the second; a masked one is neither.
-            known = found.candidates[:NUM_BEST]
-            known += [more for more in found.candidates[NUM_BEST:] if more.processed_logit is None]
-            known = [msgspec.structs.replace(candidate, draw=None) for candidate in known]
-            self._emit(sequence, None, replace(found, candidates=known))
+            if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
+                self._emit(sequence, None, found.before_the_draw())
 
-    def _emit(self, sequence: Sequence, token_id: int | None, found: Explanation) -> None:
+    def _emit(self, sequence: Sequence, token_id: int | None, found: runtime.Explanation) -> None:
         self._names.name([candidate.token_id for candidate in found.candidates])
         if found.grammar is not None:
             self._show_grammar(sequence, found.grammar)

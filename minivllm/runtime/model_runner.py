@@ -242,8 +242,8 @@ class ModelRunner:
     def _make_decode_graphs(self) -> DecodeGraphs:
         device = self._model.device
         graphs = DecodeGraphs(
-            self._attention, self._forward, self._max_query_len,
-            self._model.config.hidden_size, self._model.dtype, device,
+            self._attention.static_inputs, self._attention.static_metadata, self._forward,
+            self._max_query_len, self._model.config.hidden_size, self._model.dtype, device,
         )  # fmt: skip
         # Which expert has how many tokens is known only when the router has run: no graph can wait.
         is_fixed = not self._model.config.num_experts

@@ -1,6 +1,7 @@
 """`minivllm doctor`: checks this machine in less than a minute and prints a line for each check.
 
-The exit status is 0 if the course works on this machine, else 1.
+The exit status is 0 if the course works on this machine, else 1. Each check imports what it examines
+itself, because a library can be missing or damaged.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from minivllm.cli.terminal import has_utf8
 from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import format_bytes
+from minivllm.runtime.store.provenance import HOUSE_FOLDER, provenance_of
 from minivllm.text import plural
 
 ENOUGH_MEMORY = 1_000_000_000, 3_000_000_000
@@ -160,7 +162,6 @@ def check_terminal() -> Finding:
 
 def check_house_model() -> Finding:
     from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
-    from minivllm.runtime.store.provenance import HOUSE_FOLDER, provenance_of
 
     check_checkpoint(HOUSE_FOLDER)
     return Finding("ok", str(provenance_of(HOUSE_FOLDER)))
@@ -169,7 +170,6 @@ def check_house_model() -> Finding:
 def check_chat_model() -> Finding:
     """Look for the chat model in the caches; the doctor downloads nothing."""
     from minivllm.runtime.store.model_store import ModelStore
-    from minivllm.runtime.store.provenance import provenance_of
 
     found = ModelStore().smollm2_if_here()
     if found is None:

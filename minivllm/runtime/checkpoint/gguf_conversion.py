@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tokenizers import Tokenizer, pre_tokenizers
+
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, write_json
 from minivllm.runtime.checkpoint.gguf import (
@@ -198,8 +200,6 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
 
 def _split_digits(tokenizer_json: Path) -> None:
     """Add SmolLM's rule to split text at every digit; transformers does not read it from GGUF."""
-    from tokenizers import Tokenizer, pre_tokenizers
-
     tokenizer = Tokenizer.from_file(str(tokenizer_json))
     digits, byte_level = (
         pre_tokenizers.Digits(individual_digits=True),

@@ -22,12 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.peers import (
-    BenchEngine,
-    MinivllmEngine,
-    PeerProcess,
-    TransformersPeer,
-)
+from minivllm.lab.bench.throughput.peers import BenchEngine, MinivllmEngine, PeerProcess
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, EngineRounds, measure_rounds
 from minivllm.lab.bench.throughput.workloads import (
     MAX_NUM_SEQS,
@@ -46,8 +41,11 @@ from minivllm.lab.common.report import (
     positive_int,
     progress_bar,
 )
-from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
-from minivllm.runtime.store.toys import QWEN3_DUMMY
+from minivllm.runtime.store.model_store import (
+    QWEN3_DUMMY,
+    resolve_for_transformers,
+    resolve_model,
+)
 
 PEERS = ("transformers", "vllm", "llama.cpp")
 ALL = "all"
@@ -210,6 +208,8 @@ def _peers(
         checkpoint = resolve_for_transformers(args.model)
     for name, python in pythons.items():
         if python is None:
+            from minivllm.lab.bench.throughput.transformers_peer import TransformersPeer
+
             peers.append(TransformersPeer(checkpoint, args.dtype, device, args.peer_batch_size))
             continue
         weights = checkpoint or own_gguf(args.model)
