@@ -10,8 +10,8 @@ import os
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from io import StringIO
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.child.plug import uses_tensors
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 from minivllm.text import clean
@@ -58,21 +59,34 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
     if not students:
         expected = "give a folder that contains one for each student"
         raise ExerciseError(f"{folder} is empty, or no folder: {expected}.")
+    for exercise in exercises:
+        yield from _grade_all(students, exercise, secret)
+
+
+def _grade_all(students: list[Path], exercise: Exercise, secret: str) -> Iterator[Grade]:
     # A check is mostly a process that waits for another, so threads are enough. Checks with torch
     # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
-    at_once = 1 if any(map(uses_tensors, exercises)) else min(os.cpu_count() or 1, MAX_AT_ONCE)
-    with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(lambda one: grade_one(*one, secret), product(students, exercises))
+    most = 1 if uses_tensors(exercise) else min(os.cpu_count() or 1, MAX_AT_ONCE)
+    with ExitStack() as stack, ThreadPoolExecutor(most) as pool:
+        idle = [
+            None if exercise.is_hunt else stack.enter_context(Worker(exercise)) for _ in range(most)
+        ]
+
+        def grade_next(student: Path) -> Grade:
+            worker = idle.pop()
+            grade = grade_one(student, exercise, secret, worker)
+            idle.append(worker)
+            return grade
+
+        yield from pool.map(grade_next, students)
 
 
-def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
+def grade_one(student: Path, exercise: Exercise, secret: str, worker: Worker | None) -> Grade:
     seed, file = seed_for(secret, student.name, exercise.name), _file_in(student, exercise)
-    what = f"there is no {exercise.student_file}"
+    what, how = f"there is no {exercise.student_file}", {"seed": seed, "patience": PATIENCE}
     if file.is_file():
         try:
-            return Grade(student.name, check(exercise, file, seed=seed, patience=PATIENCE))
-        except ExerciseError:
-            raise
+            return Grade(student.name, check(exercise, file, worker=worker, **how))
         except Exception as error:  # one file must not cost the others their grades
             last = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(last.filename).name}, line {last.lineno}"
