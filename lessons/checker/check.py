@@ -29,8 +29,7 @@ def check(
 ) -> Result:
     """Run all checks, and look for the known misconception behind a failure.
 
-    worker: shared by the checks of several files. Raises `ExerciseError` if this machine cannot
-    run the exercise.
+    worker: shared by the checks of several files
     """
     if exercise.is_hunt:
         return judge(exercise, file)

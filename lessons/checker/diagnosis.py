@@ -13,13 +13,7 @@ from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.child.session import Ask, Worker
 from minivllm.lessons.checker.mistakes import Mistake
-from minivllm.lessons.checker.result import (
-    UNUSABLE,
-    BehaviourResult,
-    Counterexample,
-    Failure,
-    Result,
-)
+from minivllm.lessons.checker.result import UNUSABLE, Counterexample, Failure, Result
 from minivllm.lessons.checker.search import cases_of, compare
 
 _Found = Counterexample | None
@@ -29,13 +23,14 @@ SAMPLE = 3
 
 def diagnose(result: Result, submission: Ask, worker: Worker) -> list[Mistake]:
     """The known mistakes that fail the same cases in the same way."""
-    results = [one for one in result.behaviours if one.behaviour.name != VISIBLE]
-    failures = [one.failure for one in results if one.failure is not None]
+    own = [one for one in result.behaviours if one.behaviour.name != VISIBLE]
+    failures = [one.failure for one in own if one.failure is not None]
     is_finished = not result.could_not_run and all(one.is_about_the_code for one in failures)
-    if not is_finished or all(one.passed for one in results):
+    if not is_finished or all(one.passed for one in own):
         return []
     alike = worker.exercise.mistakes
-    for behaviour, case, expected, theirs, is_whole in _cases(results, submission, result.seed):
+    cases = _cases(result._replace(behaviours=own), submission)
+    for behaviour, case, expected, theirs, is_whole in cases:
         if not alike:
             break
         run = partial(compare, behaviour, case, expected)
@@ -44,18 +39,16 @@ def diagnose(result: Result, submission: Ask, worker: Worker) -> list[Mistake]:
     return alike
 
 
-def _cases(
-    results: list[BehaviourResult], submission: Ask, seed: int
-) -> Iterator[tuple[Behaviour, Case, list[str], _Found, bool]]:
+def _cases(result: Result, ask: Ask) -> Iterator[tuple[Behaviour, Case, list[str], _Found, bool]]:
     """(behaviour, case, the engine's lines, how the submission fails, whether in all lines)."""
-    for behaviour, found, _ in results:
+    for behaviour, found, _ in result.behaviours:
         if found is not None:
             yield behaviour, found.case, found.expected, found, True
-    for behaviour, found, _ in results:
+    for behaviour, found, _ in result.behaviours:
         # If the submission passes a behaviour, a mistake must pass all of its cases.
         num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
-        for case, expected in islice(cases_of(behaviour, seed), num_cases):
-            theirs = found and compare(behaviour, case, expected, submission)
+        for case, expected in islice(cases_of(behaviour, result.seed), num_cases):
+            theirs = found and compare(behaviour, case, expected, ask)
             yield behaviour, case, expected, theirs, False
 
 

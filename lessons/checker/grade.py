@@ -71,26 +71,23 @@ def _grade_all(students: list[Path], exercise: Exercise, secret: str) -> Iterato
         idle = [
             None if exercise.is_hunt else stack.enter_context(Worker(exercise)) for _ in range(most)
         ]
-
-        def grade_next(student: Path) -> Grade:
-            worker = idle.pop()
-            grade = grade_one(student, exercise, secret, worker)
-            idle.append(worker)
-            return grade
-
-        yield from pool.map(grade_next, students)
+        yield from pool.map(lambda one: grade_one(one, exercise, secret, idle), students)
 
 
-def grade_one(student: Path, exercise: Exercise, secret: str, worker: Worker | None) -> Grade:
+def grade_one(student: Path, exercise: Exercise, secret: str, idle: list[Worker | None]) -> Grade:
     seed, file = seed_for(secret, student.name, exercise.name), _file_in(student, exercise)
-    what, how = f"there is no {exercise.student_file}", {"seed": seed, "patience": PATIENCE}
+    what = f"there is no {exercise.student_file}"
     if file.is_file():
+        worker = idle.pop()
         try:
-            return Grade(student.name, check(exercise, file, worker=worker, **how))
+            result = check(exercise, file, seed=seed, patience=PATIENCE, worker=worker)
+            return Grade(student.name, result)
         except Exception as error:  # one file must not cost the others their grades
             last = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(last.filename).name}, line {last.lineno}"
             what = f"please report this fault of ours: {type(error).__name__} ({place}): {error}"
+        finally:
+            idle.append(worker)
     return Grade(student.name, result_without_cases(exercise, file, Failure("died", what), seed))
 
 

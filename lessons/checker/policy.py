@@ -5,9 +5,6 @@ The traffic is drawn from a seed, and served with the real engine on a clock who
     chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
     documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
 
-Requests come in bursts, a little faster than the engine can serve them. Nobody knows the length of
-an answer: `max_tokens` is the same for all, and an answer ends before.
-
 The score is the geometric mean of five ratios to `fcfs` on the same traffic, each above 1 where the
 policy is better. Twice as good in one figure and half as good in another is no gain.
 """

@@ -68,7 +68,9 @@ def all_exercises() -> str:
 
 
 def rules() -> str:
-    return table(("rule", "what it says"), ((f"`{name}`", one.says) for name, one in RULES.items()))
+    return table(
+        ("rule", "what it says"), ((f"`{name}`", one["says"]) for name, one in RULES.items())
+    )
 
 
 def weeks() -> str:

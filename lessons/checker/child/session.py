@@ -34,9 +34,7 @@ class Worker(AbstractContextManager["Worker"]):
     def __init__(self, exercise: Exercise) -> None:
         exercise.require_what_it_needs()
         if not hasattr(os, "fork"):
-            raise ExerciseError(
-                "Exercises need Linux or macOS for their limits; on Windows use WSL."
-            )
+            raise ExerciseError("Exercises need Linux or macOS; on Windows use WSL.")
         self.exercise = exercise
         self._scratch = TemporaryDirectory(prefix="minivllm-exercise-", ignore_cleanup_errors=True)
         self._process = self._start()

@@ -72,14 +72,13 @@ class _SecondEngine(ExitStack):
 
     def ask(self, behaviour: str | None, case: Any = None) -> Reply:
         if behaviour is None:
-            lines, failure = [], self._load()
-        else:
-            question = {"seconds": self._exercise.seconds, "behaviour": behaviour, "case": case}
-            # Through JSON, as in a child process: the student's code must not change a case.
-            lines, failure = self._module.answer(json.loads(json.dumps(question)))
+            self._load()
+        question = {"seconds": self._exercise.seconds, "behaviour": behaviour, "case": case}
+        # Through JSON, as in a child process: the student's code must not change a case.
+        lines, failure = self._module.answer(json.loads(json.dumps(question)))
         return Reply(lines, None if failure is None else Failure(*failure))
 
-    def _load(self) -> list[str] | None:
+    def _load(self) -> None:
         for behaviour in self._exercise.behaviours():
             list(cases_of(behaviour, SEED))  # the lines of the engine as it is
         self.enter_context(another_engine())
@@ -90,7 +89,6 @@ class _SecondEngine(ExitStack):
         second = import_module(find_exercise.__module__).find_exercise(self._exercise.name)
         limit = partial(stop_after, file=str(self._file), error=module.TimeIsUpError)
         self._module: StudentModule = module.StudentModule(second, self._file, limit)
-        return self._module.load()
 
 
 def _as_json(result: Result) -> dict[str, Any]:
