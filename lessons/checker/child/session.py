@@ -46,7 +46,7 @@ class Worker(AbstractContextManager["Worker"]):
         return Popen(command, **pipes, cwd=home, env={**env, "TMPDIR": home}, text=True)
 
     def ask(self, file: str, behaviour: str | None = None, case: Any = None) -> Reply:
-        """What a file (its path, or a known mistake's name) does in a case, or when it is loaded."""
+        """What a file (its path, or a known mistake's name) does in a case or when loaded."""
         try:
             self._send({"file": file, "behaviour": behaviour, "case": case})
             lines, failure = json.loads(self._process.stdout.readline())
