@@ -31,7 +31,7 @@ def check(
 
     worker: shared by the checks of several files
     """
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         return judge(exercise, file)
     shared = nullcontext(worker) if worker else Worker(exercise)
     with shared as worker, worker.opened(file) as ask:
@@ -44,16 +44,16 @@ def run_behaviours(
 ) -> Result:
     begin, left = time.monotonic(), patience
     behaviours, results = exercise.behaviours(), []
-    for one in behaviours:  # import what they need while the worker does so, too
-        next(cases_of(one, seed))
+    for behaviour in behaviours:  # import what they need while the worker does so, too
+        next(cases_of(behaviour, seed))
     if (failure := ask(None).failure) is not None:
         return result_without_cases(exercise, file, failure, seed)
-    for one in behaviours:
-        found = find_counterexample(one, ask, seed=seed, shrink_seconds=left)
+    for behaviour in behaviours:
+        found = find_counterexample(behaviour, ask, seed=seed, shrink_seconds=left)
         left = left if found is None else IMPATIENCE * patience
         told = []
-        if one.tell is not None:
-            case, expected = next(cases_of(one, seed))
-            told = one.tell(case, expected, ask(one.key, case).lines)
-        results.append(BehaviourResult(one, found, told))
+        if behaviour.tell is not None:
+            case, expected = next(cases_of(behaviour, seed))
+            told = behaviour.tell(case, expected, ask(behaviour.key, case).lines)
+        results.append(BehaviourResult(behaviour, found, told))
     return Result(exercise, file, None, results, [], time.monotonic() - begin, seed)

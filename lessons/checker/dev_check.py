@@ -46,15 +46,15 @@ def _faults(exercise: Exercise, folder: Path) -> Iterator[str]:
         return check(exercise, file, patience=PATIENCE, worker=worker)
 
     with Worker(exercise) as worker:
-        for one in checked(exercise.source).behaviours:
-            if not one.passed:
-                yield f"the engine's own source fails {one.behaviour.name!r}: {one.counterexample}"
-        for one in checked(stub(exercise)).behaviours:
-            if one.failure is None or one.failure.kind != "todo":
-                yield f"the stub does not fail {one.behaviour.name!r} with its TODO: {one.failure}"
+        for found in checked(exercise.source).behaviours:
+            if not found.passed:
+                yield f"the engine's own source fails {found.behaviour.name!r}: {found.counterexample}"
+        for found in checked(stub(exercise)).behaviours:
+            if found.failure is None or found.failure.kind != "todo":
+                yield f"the stub does not fail {found.behaviour.name!r} with its TODO: {found.failure}"
         for mistake in exercise.mistakes:
             result = checked(mistake.source(exercise.source))
-            caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
+            caught |= {found.behaviour.name for found in result.behaviours if not found.passed}
             if fault := _fault_of_mistake(mistake, result):
                 yield f"{mistake.name} {fault}"
     for behaviour in exercise.behaviours():

@@ -23,10 +23,10 @@ SAMPLE = 3
 
 def diagnose(result: Result, submission: Ask, worker: Worker) -> list[Mistake]:
     """The known mistakes that fail the same cases in the same way."""
-    own = [one for one in result.behaviours if one.behaviour.name != VISIBLE]
-    failures = [one.failure for one in own if one.failure is not None]
-    is_finished = not result.could_not_run and all(one.is_about_the_code for one in failures)
-    if not is_finished or all(one.passed for one in own):
+    own = [found for found in result.behaviours if found.behaviour.name != VISIBLE]
+    failures = [found.failure for found in own if found.failure is not None]
+    is_finished = not result.could_not_run and all(fail.is_about_the_code for fail in failures)
+    if not is_finished or all(found.passed for found in own):
         return []
     alike = worker.exercise.mistakes
     cases = _cases(result._replace(behaviours=own), submission)
@@ -34,8 +34,8 @@ def diagnose(result: Result, submission: Ask, worker: Worker) -> list[Mistake]:
         if not alike:
             break
         run = partial(compare, behaviour, case, expected)
-        found = [(one, run(partial(worker.ask, one.name))) for one in alike]
-        alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
+        found = [(mistake, run(partial(worker.ask, mistake.name))) for mistake in alike]
+        alike = [known for known, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
     return alike
 
 

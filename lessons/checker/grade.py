@@ -20,7 +20,7 @@ from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.plug import uses_tensors
+from minivllm.lessons.checker.child import imports
 from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
@@ -66,12 +66,11 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 def _grade_all(students: list[Path], exercise: Exercise, secret: str) -> Iterator[Grade]:
     # A check is mostly a process that waits for another, so threads are enough. Checks with torch
     # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
-    most = 1 if uses_tensors(exercise) else min(os.cpu_count() or 1, MAX_AT_ONCE)
+    most = 1 if imports.uses_tensors(exercise) else min(os.cpu_count() or 1, MAX_AT_ONCE)
     with ExitStack() as stack, ThreadPoolExecutor(most) as pool:
-        idle = [
-            None if exercise.is_hunt else stack.enter_context(Worker(exercise)) for _ in range(most)
-        ]
-        yield from pool.map(lambda one: grade_one(one, exercise, secret, idle), students)
+        alone = exercise.finds_bug  # such an answer is not run
+        idle = [None if alone else stack.enter_context(Worker(exercise)) for _ in range(most)]
+        yield from pool.map(lambda student: grade_one(student, exercise, secret, idle), students)
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str, idle: list[Worker | None]) -> Grade:

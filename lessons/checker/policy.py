@@ -66,13 +66,13 @@ def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[l
     runner = ScriptedRunner(NUM_BLOCKS, MAX_MODEL_LEN, next_token, spend)
     engine = LLMEngine(CONFIG, runner, ToyTokenizer(), clock=clock, waiting=waiting)
 
-    def arrive(number: int, one: PolicyRequest) -> None:
+    def arrive(number: int, request: PolicyRequest) -> None:
         kind = RequestOutputKind.FINAL_ONLY
         params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS, output_kind=kind)
-        prompt = {"prompt_token_ids": one.prompt_token_ids}
-        engine.add_request(str(number), prompt, params, one.priority)
+        prompt = {"prompt_token_ids": request.prompt_token_ids}
+        engine.add_request(str(number), prompt, params, request.priority)
 
-    arrivals = [(one.arrives, partial(arrive, i, one)) for i, one in enumerate(requests)]
+    arrivals = [(ask.arrives, partial(arrive, i, ask)) for i, ask in enumerate(requests)]
     serve(engine, clock, arrivals, MAX_STEPS)
     return served
 
@@ -142,8 +142,8 @@ MEANINGS = (
 def figures_of(requests: list[PolicyRequest], served: list[list[float]]) -> PolicyFigures:
     """requests: in order of arrival; served: the times of at least one token for each"""
     pairs = list(zip(requests, served, strict=True))
-    chats = [(one, times) for one, times in pairs if one.priority == 0]
-    waits, chat_waits = ([times[0] - one.arrives for one, times in some] for some in (pairs, chats))
+    chats = [(request, times) for request, times in pairs if request.priority == 0]
+    waits, chat_waits = ([times[0] - ask.arrives for ask, times in some] for some in (pairs, chats))
     pauses = [max(b - a for a, b in pairwise(times)) for _, times in chats if len(times) > 1]
     seconds = max(times[-1] for times in served) - requests[0].arrives
     tokens = sum(map(len, served)) / seconds

@@ -32,7 +32,9 @@ def test_every_policy_serves_every_token_of_the_traffic():
     requests = draw_traffic(5)
     for queue in (FCFSRequestQueue(), PriorityRequestQueue()):
         served = play_traffic(requests, queue)
-        assert [len(times) for times in served] == [one.num_output_tokens for one in requests]
+        assert [len(times) for times in served] == [
+            request.num_output_tokens for request in requests
+        ]
         assert all(times == sorted(times) for times in served)
         assert all(times[0] > one.arrives for times, one in zip(served, requests, strict=True))
 

@@ -13,7 +13,7 @@ from minivllm.lessons.checker.report import event_of, words_of
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 
 
-class HuntAnswer(NamedTuple):
+class BugAnswer(NamedTuple):
     step: int
     rule: str
 

@@ -106,10 +106,10 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
     yield f"still unfinished after {MAX_STEPS} steps"
 
 
-def _add(engine: LLMEngine, number: int, one: dict[str, Any]) -> None:
-    own = {"max_tokens": one["max_tokens"], "n": one.get("n", 1)}
+def _add(engine: LLMEngine, number: int, entry: dict[str, Any]) -> None:
+    own = {"max_tokens": entry["max_tokens"], "n": entry.get("n", 1)}
     params = SamplingParams(temperature=0, output_kind=RequestOutputKind.FINAL_ONLY, **own)
-    prompt = {"prompt_token_ids": _prompt(one)}
+    prompt = {"prompt_token_ids": _prompt(entry)}
     with suppress(InvalidRequestError):  # too large for this pool or batch, on both sides
         engine.add_request(f"r{number}", prompt, params, entry.get("priority", 0))
 

@@ -39,12 +39,12 @@ class StudentModule:
 
     def _load(self) -> None:
         """Load the file as the engine's module, and import the rest."""
-        plug.plug_in({self._exercise.module: self._file})
+        imports.import_files({self._exercise.module: self._file})
         # The visible tests import the module by its file name.
         own_name = self._exercise.student_file.removesuffix(".py")
         sys.modules.setdefault(own_name, sys.modules[self._exercise.module])
         tests = self._exercise.folder / "visible_test.py"
-        self._observe = {one.key: one.observe for one in self._exercise.behaviours()}
+        self._observe = {known.key: known.observe for known in self._exercise.behaviours()}
         self._observe["visible"] = lambda case: run_visible_tests(tests)
 
     def answer(self, question: dict[str, Any]) -> list[Any]:

@@ -40,7 +40,7 @@ def main(exercise: Exercise) -> None:
         with suppress(ImportError):
             import_module(name)
     del sys.modules[exercise.module]
-    processes = {one.name: _Process(exercise, one.source(source).encode) for one in known}
+    processes = {wrong.name: _Process(exercise, wrong.source(source).encode) for wrong in known}
     try:
         for line in sys.stdin:
             question = json.loads(line)

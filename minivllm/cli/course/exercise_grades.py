@@ -46,12 +46,12 @@ def grade_all(args: argparse.Namespace) -> int:
     alone = grading.is_one_submission(args.submissions, chosen)
     _make_room_for(args, alone)
     grades, began = [], time.monotonic()
-    for one in grading.grade(args.submissions, chosen, args.secret):
-        grades.append(one)
-        result = one.result
-        score = f"{result.score:>3} of {result.max_score:<3} {one.status}"
-        note(f"{clean(one.student):<24} {result.exercise.name:<24} {score}")
-    grades.sort(key=lambda one: one.student)
+    for grade in grading.grade(args.submissions, chosen, args.secret):
+        grades.append(grade)
+        result = grade.result
+        score = f"{result.score:>3} of {result.max_score:<3} {grade.status}"
+        note(f"{clean(grade.student):<24} {result.exercise.name:<24} {score}")
+    grades.sort(key=lambda grade: grade.student)
     if args.csv is not None:
         grading.write_csv(grades, args.csv)
     if args.json is not None:

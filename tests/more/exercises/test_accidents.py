@@ -23,7 +23,7 @@ def release(self, block):
 BlockPool.release = release
 """)
     result = check(EXERCISE, submission, patience=0)
-    failed, visible = (one for one in result.behaviours if not one.passed)
+    failed, visible = (found for found in result.behaviours if not found.passed)
     assert "at most 5 processes" in failed.failure.text
     assert visible.behaviour.name == VISIBLE  # they also run it
     listed = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True)
