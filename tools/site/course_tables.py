@@ -8,7 +8,7 @@ from lesson_page import front_matter, played
 from page_text import escaped, table
 
 from minivllm.lessons.checker.bugs.judge import RULES
-from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.checker.catalogue import by_part, exercises
 from minivllm.lessons.course.course import COURSE, SCREENS, VIEWS
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.teacher.script import Lesson, Track
@@ -57,7 +57,7 @@ def ideas() -> str:
 
 def all_exercises() -> str:
     rows = []
-    for one in exercises():
+    for one in [each for part in by_part().values() for each in part]:
         what = "the first wrong step of a recording"
         if not one.is_hunt:
             written = ", ".join(f"`{symbol}`" for symbol in one.symbol.split(", "))
