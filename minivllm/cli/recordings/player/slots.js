@@ -14,11 +14,11 @@ export class Slots {
     this.rows = [];
   }
 
-  draw(moment, newTokens, chosen) {
+  // numUsed: the slots of this recording that are used at any time
+  draw(moment, numUsed, newTokens, chosen) {
     const { fold } = moment;
     const bySlot = new Map(fold.running.map((id) => [fold.sequences.get(id).slot, id]));
-    const most = Math.max(fold.maxNumSeqs, ...[...bySlot.keys()].map((slot) => slot + 1));
-    const slots = most <= MOST_SLOTS ? [...Array(most).keys()]
+    const slots = numUsed <= MOST_SLOTS ? [...Array(numUsed).keys()]
       : [...bySlot.keys()].sort((a, b) => a - b).slice(0, MOST_SLOTS);
     setText(this.title, `Batch slots  ${fold.running.length} of ${fold.maxNumSeqs}`);
     while (this.rows.length > slots.length) this.rows.pop().remove();
