@@ -12,6 +12,8 @@ const SIGN_WORDS = {
 };
 const MOST_CARDS = 128;
 const FEWEST = 64; // blocks that are drawn, used or not
+const KEY = "letter: the owner; digit: the number of owners; hatched: free, still cached."
+  + " ● found in the cache, × evicted, → ← copied.";
 
 export class Blocks {
   constructor() {
@@ -19,7 +21,8 @@ export class Blocks {
     this.title = h("div", { class: "p-title" });
     this.toggle = h("button", { class: "p-small", type: "button", "data-do": "words" }, "words");
     this.element = h("section", { class: "p-panel p-panel-blocks" },
-      h("div", { class: "p-row" }, this.title, this.toggle), this.grid, (this.rest = h("div", { class: "p-muted" })));
+      h("div", { class: "p-row" }, this.title, this.toggle), this.grid,
+      (this.rest = h("div", { class: "p-muted" })), h("div", { class: "p-key" }, KEY));
     this.cells = [];
     this.withWords = false;
   }
