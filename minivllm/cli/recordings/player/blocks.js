@@ -11,7 +11,7 @@ const SIGN_WORDS = {
   evicted: "evicted",
 };
 const MOST_CARDS = 128;
-const FEWEST = 64; // blocks that are drawn, used or not
+const FEWEST = 64; // that are drawn, used or not
 const KEY = "letter: the owner; digit: the number of owners; hatched: free, still cached."
   + " ● found in the cache, × evicted, → ← copied.";
 

@@ -6,6 +6,7 @@ import { word } from "./words.js";
 
 const WORDS_SHOWN = 48;
 const MOST_SLOTS = 32;
+const FEWEST_SLOTS = 4; // that are drawn, used or not
 
 export class Slots {
   constructor() {
@@ -18,7 +19,8 @@ export class Slots {
   draw(moment, numUsed, newTokens, chosen) {
     const { fold } = moment;
     const bySlot = new Map(fold.running.map((id) => [fold.sequences.get(id).slot, id]));
-    const slots = numUsed <= MOST_SLOTS ? [...Array(numUsed).keys()]
+    const most = Math.max(numUsed, Math.min(fold.maxNumSeqs, FEWEST_SLOTS));
+    const slots = most <= MOST_SLOTS ? [...Array(most).keys()]
       : [...bySlot.keys()].sort((a, b) => a - b).slice(0, MOST_SLOTS);
     setText(this.title, `Batch slots  ${fold.running.length} of ${fold.maxNumSeqs}`);
     while (this.rows.length > slots.length) this.rows.pop().remove();
