@@ -78,12 +78,12 @@ class LLM:
         priorities = _one_each(0 if priority is None else priority, "priority", prompts)
         request_ids: list[str] = []
         try:
-            for prompt, one, rank in zip(prompts, params, priorities, strict=True):
+            for prompt, own, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
                 # Intermediate outputs are never read, so do not build them.
-                one = copy(one)  # checked already
-                object.__setattr__(one, "output_kind", RequestOutputKind.FINAL_ONLY)
-                self.llm_engine.add_request(request_id, prompt, one, rank)
+                own = copy(own)  # `replace` would check it again
+                object.__setattr__(own, "output_kind", RequestOutputKind.FINAL_ONLY)
+                self.llm_engine.add_request(request_id, prompt, own, rank)
                 request_ids.append(request_id)
             finished = self._run(len(request_ids), use_tqdm)
         except BaseException:
@@ -171,7 +171,7 @@ class LLM:
 def _one_each(given: Any, name: str, prompts: list[Prompt]) -> list[Any]:
     kind = int if name == "priority" else SamplingParams
     each = [given] * len(prompts) if isinstance(given, kind) else given
-    if not isinstance(each, (list, tuple)) or not all(isinstance(one, kind) for one in each):
+    if not isinstance(each, (list, tuple)) or not all(isinstance(value, kind) for value in each):
         raise InvalidRequestError(
             f"{name} must be {kind.__name__} or a list of them; got {given!r}."
         )

@@ -102,7 +102,7 @@ def test_log_probabilities_of_prompts_are_those_of_transformers(schedule, model,
             assert next(iter(found)) == prompt[position] and 2 <= len(found) <= 3
             assert min(entry.rank for entry in found.values()) == 1
             theirs = [expected[position - 1, token_id].item() for token_id in found]
-            assert [one.logprob for one in found.values()] == pytest.approx(theirs, abs=1e-3)
+            assert [entry.logprob for entry in found.values()] == pytest.approx(theirs, abs=1e-3)
 
 
 # ---- beams ----

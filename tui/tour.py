@@ -27,7 +27,7 @@ def _shared(model: DashboardModel) -> Target | None:
 
 def _preempted(model: DashboardModel) -> Target | None:
     tag = ev.RequestPreempted.__struct_config__.tag
-    victims = (one.owner for one in reversed(model.log.decisions) if one.key[1] == tag)
+    victims = (entry.owner for entry in reversed(model.log.decisions) if entry.key[1] == tag)
     return next(map(sequence, victims), None)
 
 

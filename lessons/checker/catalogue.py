@@ -14,8 +14,8 @@ from minivllm.lessons.checker.mistakes import Mistake
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
-HUNT_TASKS = ("the broken rule", "the step that breaks it first", "a step and a rule are given")
-HUNT_HINT = "Go through the recording step by step, and compare each with the rules."
+BUG_TASKS = ("the broken rule", "the step that breaks it first", "a step and a rule are given")
+BUG_HINT = "Go through the recording step by step, and compare each with the rules."
 POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
 """No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
 
@@ -64,7 +64,7 @@ class Exercise(NamedTuple):
         return ", ".join(map(str.removeprefix, self.holes, owners))
 
     @property
-    def is_hunt(self) -> bool:
+    def finds_bug(self) -> bool:
         return not self.module
 
     @property
@@ -73,7 +73,7 @@ class Exercise(NamedTuple):
 
     @property
     def student_file(self) -> str:
-        return "answer.toml" if self.is_hunt else f"{self.module.rpartition('.')[2]}.py"
+        return "answer.toml" if self.finds_bug else f"{self.module.rpartition('.')[2]}.py"
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +84,7 @@ class Exercise(NamedTuple):
     def runs_in_engine(self) -> bool:
         # A module of the lessons runs alone, and so does what the engine leaves to llguidance.
         runs_alone = self.module.startswith(("minivllm.lessons.", "minivllm.structured_output."))
-        return not self.is_hunt and (self.is_open or not runs_alone)
+        return not self.finds_bug and (self.is_open or not runs_alone)
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -108,9 +108,9 @@ class Exercise(NamedTuple):
 
     def behaviours(self) -> list[Behaviour]:
         """What a submission must get right, with the visible tests as the last one."""
-        if self.is_hunt:
-            tasks = enumerate(HUNT_TASKS, start=1)
-            return [Behaviour(name, at, HUNT_HINT, list, list, False, 1) for at, name in tasks]
+        if self.finds_bug:
+            tasks = enumerate(BUG_TASKS, start=1)
+            return [Behaviour(name, at, BUG_HINT, list, list, False, 1) for at, name in tasks]
         own = import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
         return [*behaviours_of(own), visible_tests(self.folder / "visible_test.py")]
 
@@ -124,7 +124,7 @@ def exercises() -> tuple[Exercise, ...]:
 
 def find_exercise(name: str) -> Exercise:
     """Raises `ExerciseError` if there is no such exercise."""
-    found = next((one for one in exercises() if name in (one.name, one.package)), None)
+    found = next((known for known in exercises() if name in (known.name, known.package)), None)
     if found is None:
         known = ", ".join(exercise.name for exercise in exercises())
         raise ExerciseError(f"There is no exercise {name!r}: choose one of {known}.")
@@ -134,7 +134,7 @@ def find_exercise(name: str) -> Exercise:
 def by_part() -> dict[str, list[Exercise]]:
     parts: dict[str, list[Exercise]] = {"Core": [], "Find the bug": [], "More": []}
     for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson):
-        more = "Find the bug" if exercise.is_hunt else "More"
+        more = "Find the bug" if exercise.finds_bug else "More"
         parts["Core" if exercise.level == "core" else more].append(exercise)
     return parts
 
@@ -142,4 +142,4 @@ def by_part() -> dict[str, list[Exercise]]:
 def next_exercise(passed: set[str]) -> Exercise | None:
     """The first in the list that can run here and is not passed."""
     order = (exercise for part in by_part().values() for exercise in part)
-    return next((one for one in order if not one.obstacle and one.name not in passed), None)
+    return next((known for known in order if not known.obstacle and known.name not in passed), None)

@@ -18,8 +18,8 @@ from minivllm.lessons.checker.bugs.judge import RULES, events_in, right_answer, 
 from minivllm.lessons.checker.bugs.record import record
 from minivllm.lessons.checker.cases.behaviour import VISIBLE
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
-from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.diagnosis import KnownMistakes
+from minivllm.lessons.checker.check import check
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import Result
@@ -30,7 +30,7 @@ PATIENCE = 0.3
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
-        find = _faults_of_hunt if exercise.is_hunt else _faults
+        find = _faults_of_bug if exercise.finds_bug else _faults
         yield from (f"{exercise.name}: {fault}." for fault in find(exercise, Path(folder)))
     if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
         yield f"{exercise.name}: there must be {NUM_HINTS} hints."
@@ -39,21 +39,22 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
 def _faults(exercise: Exercise, folder: Path) -> Iterator[str]:
     if len(exercise.mistakes) < MIN_MISTAKES:
         yield f"there must be at least {MIN_MISTAKES} mistakes"
-    file = folder / exercise.student_file
-    file.write_text(exercise.source, encoding="utf-8")
-    for one in run_behaviours(exercise, file).behaviours:
-        if not one.passed:
-            yield f"the engine's own source fails {one.behaviour.name!r}: {one.counterexample}"
-    file.write_text(stub(exercise), encoding="utf-8")
-    for one in run_behaviours(exercise, file).behaviours:
-        if one.failure is None or one.failure.kind != "todo":
-            yield f"the stub does not fail {one.behaviour.name!r} with its TODO: {one.failure}"
-    caught = {VISIBLE}
-    with KnownMistakes(exercise) as known:
+    file, caught = folder / exercise.student_file, {VISIBLE}
+
+    def checked(source: str) -> Result:
+        file.write_text(source, encoding="utf-8")
+        return check(exercise, file, patience=PATIENCE, worker=worker)
+
+    with Worker(exercise) as worker:
+        for found in checked(exercise.source).behaviours:
+            if not found.passed:
+                yield f"the engine's own source fails {found.behaviour.name!r}: {found.counterexample}"
+        for found in checked(stub(exercise)).behaviours:
+            if found.failure is None or found.failure.kind != "todo":
+                yield f"the stub does not fail {found.behaviour.name!r} with its TODO: {found.failure}"
         for mistake in exercise.mistakes:
-            file = known.file_of(mistake)
-            result = run_behaviours(exercise, file, patience=PATIENCE, known=known)
-            caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
+            result = checked(mistake.source(exercise.source))
+            caught |= {found.behaviour.name for found in result.behaviours if not found.passed}
             if fault := _fault_of_mistake(mistake, result):
                 yield f"{mistake.name} {fault}"
     for behaviour in exercise.behaviours():
@@ -67,13 +68,13 @@ def _fault_of_mistake(own: Mistake, result: Result) -> str:
     if result.passed:
         return "passes"
     if not result.fitting:
-        return f"is not recognized ({ {one.failure for one in result.behaviours} })"
+        return f"is not recognized ({ {outcome.failure for outcome in result.behaviours} })"
     others = [other.name for other in result.fitting if other != own]
     return f"cannot be distinguished from {' and '.join(others)}" if others else ""
 
 
-def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
-    right, answers = right_answer(exercise), [(one.step, one.rule) for one in exercise.mistakes]
+def _faults_of_bug(exercise: Exercise, folder: Path) -> Iterator[str]:
+    right, answers = right_answer(exercise), [(miss.step, miss.rule) for miss in exercise.mistakes]
     recorded = events_in(exercise.recording)
     if len({right, *answers}) <= max(len(answers), MIN_WRONG_ANSWERS):
         yield f"there must be {MIN_WRONG_ANSWERS} wrong answers, and no two answers alike"
@@ -85,7 +86,7 @@ def _faults_of_hunt(exercise: Exercise, folder: Path) -> Iterator[str]:
     record(exercise, folder / "fault.jsonl")
     record(exercise, folder / "engine.jsonl", has_fault=False)
     fault, engine = events_in(folder / "fault.jsonl"), events_in(folder / "engine.jsonl")
-    kinds = [sorted((one["step"], one["ev"]) for one in events) for events in (recorded, fault)]
+    kinds = [sorted((line["step"], line["ev"]) for line in events) for events in (recorded, fault)]
     if kinds[0] != kinds[1]:
         yield "the engine with the fault gives another recording"
     pairs = zip(fault, engine, strict=False)

@@ -25,8 +25,8 @@ class Difference(NamedTuple):
 
 def write_difference(result: Result, folder: Path) -> Difference:
     """Record both sides of the first failing trace. Raises `ExerciseError` if none fails."""
-    traces = [one.counterexample for one in result.behaviours if one.behaviour.is_trace]
-    found = next((one for one in traces if one is not None and one.expected), None)
+    traces = [outcome.counterexample for outcome in result.behaviours if outcome.behaviour.is_trace]
+    found = next((trace for trace in traces if trace is not None and trace.expected), None)
     name = result.exercise.name
     if found is None:
         if result.passed:

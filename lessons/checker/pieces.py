@@ -28,7 +28,7 @@ def collect(workspace: Workspace, done: Mapping[str, ExerciseProgress]) -> Colle
     found = Collection([], {})
     for exercise in workspace.started():
         entry, file = done.get(exercise.name), workspace.file(exercise)
-        if entry is None or not entry.passed or exercise.is_hunt:
+        if entry is None or not entry.passed or exercise.finds_bug:
             continue
         beside = exercise.is_open or exercise.module.startswith(BESIDE_THE_ENGINE)
         if beside or not exercise.runs_in_engine:
@@ -43,7 +43,7 @@ def collect(workspace: Workspace, done: Mapping[str, ExerciseProgress]) -> Colle
 
 def digest_of(exercise: Exercise, file: Path) -> str:
     """Identify a file together with the engine's source that it was checked against."""
-    ours = "" if exercise.is_hunt else exercise.source
+    ours = "" if exercise.finds_bug else exercise.source
     return hashlib.sha256(ours.encode() + b"\0" + file.read_bytes()).hexdigest()
 
 

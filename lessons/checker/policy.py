@@ -5,9 +5,6 @@ The traffic is drawn from a seed, and served with the real engine on a clock who
     chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
     documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
 
-Requests come in bursts, a little faster than the engine can serve them. Nobody knows the length of
-an answer: `max_tokens` is the same for all, and an answer ends before.
-
 The score is the geometric mean of five ratios to `fcfs` on the same traffic, each above 1 where the
 policy is better. Twice as good in one figure and half as good in another is no gain.
 """
@@ -20,18 +17,15 @@ from random import Random
 from statistics import geometric_mean, mean
 from typing import NamedTuple
 
-import msgspec
-
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.events import types as ev
 from minivllm.lessons.checker.cases.toy import EOS, ToyTokenizer
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, serve
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 from minivllm.text import plural
 
 NUM_REQUESTS, MAX_TOKENS, SHARED_TOKENS = 72, 64, 16
@@ -55,43 +49,32 @@ class PolicyRequest(NamedTuple):
     priority: int
 
 
-class Served(msgspec.Struct):
-    priority: int
-    arrived: float
-    times: list[float] = []
-    """When its tokens came, in seconds."""
-
-
-def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[Served]:
+def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[list[float]]:
+    """For each request, when its tokens came, in seconds."""
     clock = SimulatedClock()
-    served: dict[str, Served] = {}
-    by_id = {f"r{number}": one for number, one in enumerate(requests)}
+    served: list[list[float]] = [[] for _ in requests]
 
     def next_token(sequence: Sequence) -> int:
-        length = by_id[sequence.request.request_id].num_output_tokens
-        return EOS if sequence.num_output_tokens + 1 == length else 1
+        number = int(sequence.request.request_id)
+        served[number].append(clock.now())
+        return EOS if len(served[number]) == requests[number].num_output_tokens else 1
 
     def spend(plan: SchedulerOutput) -> None:
         seconds = SECONDS_PER_STEP + plan.total_num_scheduled_tokens * SECONDS_PER_TOKEN
         clock.advance_to(clock.now() + seconds)
 
-    def note(event: ev.Event) -> None:
-        if isinstance(event, ev.TokenSampled):
-            served[event.seq_id].times.append(event.t)
-
     runner = ScriptedRunner(NUM_BLOCKS, MAX_MODEL_LEN, next_token, spend)
     engine = LLMEngine(CONFIG, runner, ToyTokenizer(), clock=clock, waiting=waiting)
-    engine.subscribe(note)
 
-    def arrive(request_id: str, one: PolicyRequest) -> None:
-        served[f"{request_id}.0"] = Served(one.priority, one.arrives)
-        params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
-        prompt = {"prompt_token_ids": one.prompt_token_ids}
-        engine.add_request(request_id, prompt, params, one.priority)
+    def arrive(number: int, request: PolicyRequest) -> None:
+        kind = RequestOutputKind.FINAL_ONLY
+        params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS, output_kind=kind)
+        prompt = {"prompt_token_ids": request.prompt_token_ids}
+        engine.add_request(str(number), prompt, params, request.priority)
 
-    arrivals = [(one.arrives, partial(arrive, name, one)) for name, one in by_id.items()]
+    arrivals = [(ask.arrives, partial(arrive, i, ask)) for i, ask in enumerate(requests)]
     serve(engine, clock, arrivals, MAX_STEPS)
-    return list(served.values())
+    return served
 
 
 def guarded(policy: RequestQueue) -> RequestQueue:
@@ -103,7 +86,7 @@ def guarded(policy: RequestQueue) -> RequestQueue:
         victim = choose(running)
         if running != before:
             raise ValueError("choose_victim changes `running`, the scheduler's own list")
-        if not any(victim is one for one in before):
+        if not any(victim is sequence for sequence in before):
             raise ValueError("choose_victim returns something that is not in `running`")
         return victim
 
@@ -156,15 +139,16 @@ MEANINGS = (
 )
 
 
-def figures_of(served: list[Served]) -> PolicyFigures:
-    """served: the requests in order of arrival, each with at least one token"""
-    chats = [one for one in served if one.priority == 0]
-    waits, chat_waits = ([one.times[0] - one.arrived for one in some] for some in (served, chats))
-    pauses = [max(b - a for a, b in pairwise(one.times)) for one in chats if len(one.times) > 1]
-    seconds = max(one.times[-1] for one in served) - served[0].arrived
-    tokens = sum(len(one.times) for one in served) / seconds
+def figures_of(requests: list[PolicyRequest], served: list[list[float]]) -> PolicyFigures:
+    """requests: in order of arrival; served: the times of at least one token for each"""
+    pairs = list(zip(requests, served, strict=True))
+    chats = [(request, times) for request, times in pairs if request.priority == 0]
+    waits, chat_waits = ([times[0] - ask.arrives for ask, times in some] for some in (pairs, chats))
+    pauses = [max(b - a for a, b in pairwise(times)) for _, times in chats if len(times) > 1]
+    seconds = max(times[-1] for times in served) - requests[0].arrives
+    tokens = sum(map(len, served)) / seconds
     percentiles = (chat_waits, 50), (chat_waits, 99), (waits, 99), (pauses, 90)
-    return *(_percentile(*one) for one in percentiles), tokens
+    return *(_percentile(*pair) for pair in percentiles), tokens
 
 
 def _percentile(values: list[float], percent: int) -> float:
@@ -174,12 +158,12 @@ def _percentile(values: list[float], percent: int) -> float:
 def ratios(figures: PolicyFigures, fcfs: PolicyFigures) -> list[float]:
     """How many times better each figure is."""
     *times, tokens = (ours / theirs for ours, theirs in zip(figures, fcfs, strict=True))
-    return [*(1 / one for one in times), tokens]
+    return [*(1 / value for value in times), tokens]
 
 
 def score_of(traces: list[PolicyFigures], fcfs: list[PolicyFigures]) -> float:
     """The geometric mean over the figures of all traces; `fcfs` itself has 1.0."""
-    return geometric_mean(one for pair in zip(traces, fcfs, strict=True) for one in ratios(*pair))
+    return geometric_mean(gain for pair in zip(traces, fcfs, strict=True) for gain in ratios(*pair))
 
 
 def table(policies: dict[str, list[PolicyFigures]]) -> Iterator[str]:
@@ -187,7 +171,7 @@ def table(policies: dict[str, list[PolicyFigures]]) -> Iterator[str]:
     yield f"{'':<10}{''.join(f'{title:>11}' for title, _ in MEANINGS)}  score"
     for name, traces in policies.items():
         *seconds, tokens = map(mean, zip(*traces, strict=True))
-        row = "".join(f"{one:>9.2f} s" for one in seconds)
+        row = "".join(f"{value:>9.2f} s" for value in seconds)
         yield f"{name:<10}{row}{tokens:>11.1f}  {score_of(traces, policies['fcfs']):>5.2f}"
 
 

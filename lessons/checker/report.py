@@ -22,14 +22,14 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
     if result.is_untouched and first_todo is not None:
         expected = "This failure is expected, and nothing is broken"
         yield f"{expected}: open {file}, line {first_todo}, and write what is missing.\n"
-    for one in result.behaviours:
-        is_shown = one.behaviour.name == VISIBLE and not one.passed
-        why = f": {yours_at(one.counterexample)}" if is_shown else ""
-        yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name}{why}"
+    for outcome in result.behaviours:
+        is_shown = outcome.behaviour.name == VISIBLE and not outcome.passed
+        why = f": {yours_at(outcome.counterexample)}" if is_shown else ""
+        yield f"  {'ok  ' if outcome.passed else 'FAIL'}  {outcome.behaviour.name}{why}"
     score = f"{result.score} of {result.max_score} checks passed"
     yield f"{name}: {score} in {result.seconds:.1f} seconds."
-    for one in result.behaviours:
-        yield from ["", *map(clean, one.told)] if one.told else ()
+    for outcome in result.behaviours:
+        yield from ["", *map(clean, outcome.told)] if outcome.told else ()
     if failed is not None:
         yield ""
         yield from describe_failure(failed)
@@ -41,10 +41,10 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
 
 def _praise(result: Result) -> Iterator[str]:
     exercise = result.exercise
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         yield "Passed: this is the first step that breaks a rule."
         return
-    levels = [one.passed for one in result.behaviours if one.behaviour.judge is not None]
+    levels = [level.passed for level in result.behaviours if level.behaviour.judge is not None]
     how = ": your code gives the results of our own"
     if exercise.runs_in_engine:
         how = ": the engine and the dashboard run on your code"
@@ -128,7 +128,7 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
         yield f"Your code behaves as if this were true: {result.misconception.believes}"
     if hint := hint_for(result, failed):
         yield f"Hint: {hint}"
-    if result.exercise.is_hunt:
+    if result.exercise.finds_bug:
         yield f"`minivllm exercise demo {name}` opens the dashboard, `diff` at the step you name."
-    elif any(not one.passed and one.behaviour.is_trace for one in result.behaviours):
+    elif any(not outcome.passed and outcome.behaviour.is_trace for outcome in result.behaviours):
         yield f"`minivllm exercise diff {name}` opens the dashboard at the first step that differs."

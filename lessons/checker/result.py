@@ -65,11 +65,11 @@ class Result(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        return all(one.passed or one.behaviour.is_bonus for one in self.behaviours)
+        return all(outcome.passed or outcome.behaviour.is_bonus for outcome in self.behaviours)
 
     @property
     def score(self) -> int:
-        return sum(one.passed for one in self.behaviours)
+        return sum(outcome.passed for outcome in self.behaviours)
 
     @property
     def max_score(self) -> int:
@@ -77,12 +77,12 @@ class Result(NamedTuple):
 
     @property
     def first_failure(self) -> BehaviourResult | None:
-        return next((one for one in self.behaviours if not one.passed), None)
+        return next((outcome for outcome in self.behaviours if not outcome.passed), None)
 
     @property
     def is_untouched(self) -> bool:
         """Whether the check fails because the student has written nothing yet."""
-        kinds = {one.failure and one.failure.kind for one in self.behaviours if not one.passed}
+        kinds = {part.failure and part.failure.kind for part in self.behaviours if not part.passed}
         return kinds == {"todo"}
 
     @property

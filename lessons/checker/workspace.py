@@ -46,7 +46,7 @@ class Workspace:
         if file.is_file():
             again = f"or start again with `minivllm exercise reset {exercise.name}`"
             raise ExerciseError(f"{file} already exists: continue with it, {again}.")
-        given = exercise.recording.name if exercise.is_hunt else "visible_test.py"
+        given = exercise.recording.name if exercise.finds_bug else "visible_test.py"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name in ("README.md", given):
@@ -68,12 +68,12 @@ class Workspace:
 
     def first_todo(self, exercise: Exercise) -> int | None:
         lines = self.file(exercise).read_text(encoding="utf-8", errors="replace").splitlines()
-        todo = "step = 0" if exercise.is_hunt else f"# TODO {exercise.name}"
+        todo = "step = 0" if exercise.finds_bug else f"# TODO {exercise.name}"
         return next((number for number, line in enumerate(lines, 1) if todo in line), None)
 
 
 def start_of(exercise: Exercise) -> str:
-    return ANSWER_STUB if exercise.is_hunt else stub(exercise)
+    return ANSWER_STUB if exercise.finds_bug else stub(exercise)
 
 
 def default_root() -> Path:

@@ -30,7 +30,7 @@ class Concept(NamedTuple):
     def exercises(self) -> tuple[str, ...]:
         """The names of its lesson's exercises."""
         number = find_lesson(self.lesson).number
-        return tuple(one.name for one in exercises() if one.lesson == number)
+        return tuple(exercise.name for exercise in exercises() if exercise.lesson == number)
 
 
 class Practice(NamedTuple):
@@ -39,8 +39,8 @@ class Practice(NamedTuple):
     teaches: Sequence[str] = ()
 
 
-COURSE = tuple(Concept(**one) for one in _TABLE["lesson"])
-PRACTICE = tuple(Practice(**one) for one in _TABLE["exercise"])
+COURSE = tuple(Concept(**entry) for entry in _TABLE["lesson"])
+PRACTICE = tuple(Practice(**entry) for entry in _TABLE["exercise"])
 """In the order of `info.toml`: the main track, kernels, electives."""
 
 

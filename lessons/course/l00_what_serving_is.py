@@ -83,13 +83,13 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
         focus="timelines",
     )
     alone = {name: _engine(L, f"only {name}") for name in THREE}
-    for name, one in alone.items():
-        _ask(one, name)
-        one.run()
+    for name, lone in alone.items():
+        _ask(lone, name)
+        lone.run()
     L.show(engine)
     L.check(
         f"each user alone would have needed {WISH} steps as well",
-        {one.fold.step for one in alone.values()} == {WISH},
+        {lone.fold.step for lone in alone.values()} == {WISH},
     )
     yield L.predict(
         f"""Three users shared every pass of the model. For how many of them is the text different
@@ -99,7 +99,7 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
         - else: The requests share weights and time, but no text.
         = This engine decides **when** your token is computed, never **which** token it is.""",
         answer=lambda: sum(
-            engine.output_tokens(name) != one.output_tokens(name) for name, one in alone.items()
+            engine.output_tokens(name) != lone.output_tokens(name) for name, lone in alone.items()
         ),
         focus="finished",
     )

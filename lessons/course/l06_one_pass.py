@@ -149,7 +149,7 @@ def _attention_stays_apart(L: Teacher, engine: LessonEngine) -> Script:
         - else: One for each sequence whose last known token was in the step.
         = Only the last row of each sequence predicts something new. The fourth list,
           `sampling_rows`, names these rows, so that scores are computed for no others.""",
-        answer=lambda: [one.step for one in engine.events_of(ev.TokenSampled)].count(step),
+        answer=lambda: [event.step for event in engine.events_of(ev.TokenSampled)].count(step),
     )
     contexts = [engine.num_tokens(name) for name in WISHES]
     yield L.predict(
@@ -175,7 +175,7 @@ def _what_padding_would_cost(L: Teacher, engine: LessonEngine) -> Script:
     L.show(engine)
     L.check(
         "each of the three got the same tokens as alone",
-        all(engine.output_tokens(name) == one.output_tokens(name) for name, one in alone.items()),
+        all(engine.output_tokens(name) == lone.output_tokens(name) for name, lone in alone.items()),
     )
     steps = _per_step(engine, lambda event: event.num_tokens)
     real, padded = sum(map(sum, steps)), sum(map(_padded, steps))

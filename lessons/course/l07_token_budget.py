@@ -120,7 +120,7 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
         answer=lambda: work_per_step(whole)[-1],
         focus="budget",
     )
-    chunked_first, whole_first = (token_steps(one, "diary")[0] - start for one in (engine, whole))
+    chunked_first, whole_first = (token_steps(run, "diary")[0] - start for run in (engine, whole))
     L.check("diary has its first token after one step", whole_first == 1)
     L.focus("step_history")
     yield L.say(f"""Our virtual clock makes all steps equally long; a real clock does not. With
@@ -193,7 +193,7 @@ def _one_rule(L: Teacher, engine: LessonEngine) -> Script:
         - {BUDGET}: It is only one token behind.
         = One token behind: that is all a decode is. A new prompt is many tokens behind, and a
           prompt that the budget cuts is a chunk. One rule covers all three.""",
-        answer=lambda: max(one.num_tokens for one in scheduled if one.kind == "decode"),
+        answer=lambda: max(item.num_tokens for item in scheduled if item.kind == "decode"),
     )
     yield L.say("""In the code: `Scheduler._schedule_running` and `Scheduler._schedule_waiting` in
         `minivllm/core/scheduler.py`; look for `min(sequence.num_tokens - start, budget)`. vLLM

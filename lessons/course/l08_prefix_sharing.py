@@ -112,7 +112,7 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
     ada, dan = (prompt_hashes(engine, name) for name in ("ada", "dan"))
     L.check(
         "ada's and dan's hashes agree in block 0 and in no other",
-        [one == other for one, other in zip(ada, dan, strict=True)] == [True, False, False],
+        [hers == his for hers, his in zip(ada, dan, strict=True)] == [True, False, False],
     )
     yield L.say(
         """The chains of `ada` and `dan`, from the first digits of their hashes. Block 2 has the

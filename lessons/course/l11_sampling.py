@@ -48,25 +48,25 @@ def run(L: Teacher) -> Script:
 def _greedy(L: Teacher, engine: LessonEngine) -> Script:
     _draw(L, engine, "ada", temperature=0.0)
     best, second = explained(engine, "ada").candidates[:2]
-    one, other = word(engine, best.token_id), word(engine, second.token_id)
+    top, other = word(engine, best.token_id), word(engine, second.token_id)
     queue = _engine(L, "greedy sampling")
     L.show(engine, focus="choice")
     L.choose("ada")
     yield L.say(f"""A step ends with a row of **logits**, one score for each of the
         {explained(engine, "ada").vocab_size:,} tokens. **Softmax** turns them into probabilities.
-        `ada` sent `{TEXT}`. The model gives `{one}` {best.probability:.1%} and `{other}`
+        `ada` sent `{TEXT}`. The model gives `{top}` {best.probability:.1%} and `{other}`
         {second.probability:.1%}. How does one token come out of that?""")
     yield L.predict(
         f"""Most lessons use **greedy** sampling, `temperature=0`. {ASKED} users send this text, and
         each gets one token. How many of them get `{other}`? [user]
         - {round(ASKED * second.probability)}: That would be a draw, and greedy draws nothing.
         - {ASKED // 2}: The two are nearly equal, but greedy sampling always takes the first.
-        = Greedy takes the largest logit, however small its lead: `{one}`, every time.""",
+        = Greedy takes the largest logit, however small its lead: `{top}`, every time.""",
         before=lambda: (L.show(queue), _many(queue, ASKED)),
         answer=lambda: count(queue, second.token_id),
         focus="finished",
     )
-    L.check(f"all {ASKED} users got `{one}`", count(queue, best.token_id) == ASKED)
+    L.check(f"all {ASKED} users got `{top}`", count(queue, best.token_id) == ASKED)
 
 
 def _temperature(L: Teacher, engine: LessonEngine) -> Script:
@@ -119,7 +119,7 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
 def _cuts(L: Teacher, engine: LessonEngine) -> Script:
     _draw(L, engine, "plain")
     plain = explained(engine, "plain")
-    tail = 1 - sum(one.tempered_probability for one in plain.candidates[:8])
+    tail = 1 - sum(candidate.tempered_probability for candidate in plain.candidates[:8])
     best, second, third = plain.candidates[:3]
     name = word(engine, best.token_id)
     yield L.say(f"""At temperature 1, the eight best tokens have {1 - tail:.0%} together. The other
@@ -127,7 +127,7 @@ def _cuts(L: Teacher, engine: LessonEngine) -> Script:
         draws would hit one of them. So a request can cut off this **tail**: `top_k`, `top_p`,
         `min_p`.""")
     shown = " and ".join(
-        f"`{word(engine, one.token_id)}` {one.probability:.1%}" for one in (best, second)
+        f"`{word(engine, token.token_id)}` {token.probability:.1%}" for token in (best, second)
     )
     yield L.predict(
         f"""`top_k={FEW}` keeps the {FEW} most likely tokens: {shown}. What is the probability of
@@ -161,8 +161,8 @@ def _a_cut_that_adapts(L: Teacher, engine: LessonEngine) -> Script:
     yield L.predict(
         f"""`min_p={MIN_P}` keeps tokens at least {MIN_P} times as likely as **the best one**. The
         shares at temperature 1 are {tokens.shares(plain, limit)}. How many stay? [token]
-        - {sum(one.probability >= MIN_P for one in plain.candidates)}: The limit is not {MIN_P:.0%},
-          but a tenth of the best token's {first:.1%}.
+        - {sum(candidate.probability >= MIN_P for candidate in plain.candidates)}: The limit is not
+          {MIN_P:.0%}, but a tenth of the best token's {first:.1%}.
         - else: The limit is {MIN_P} times {first:.1%}, so {limit:.1%}.
         = The limit is {limit:.1%} here. It moves with the best token.""",
         before=lambda: _draw(L, engine, "minp", min_p=MIN_P),
@@ -196,8 +196,8 @@ def _the_race(L: Teacher, engine: LessonEngine) -> Script:
     _draw(L, engine, "bob", top_k=TOP_K)
     _draw(L, engine, "ada", temperature=0.0)
     event = explained(engine, "bob")
-    drawn = [one for one in event.candidates if one.draw is not None]
-    most, least = drawn[0], min(drawn, key=lambda one: one.draw)
+    drawn = [candidate for candidate in event.candidates if candidate.draw is not None]
+    most, least = drawn[0], min(drawn, key=lambda candidate: candidate.draw)
     winner = word(engine, event.token_id)
     yield L.say(
         f"""Now the draw itself. It is a **race**: every token that is left gets a random number,
@@ -213,7 +213,7 @@ def _the_race(L: Teacher, engine: LessonEngine) -> Script:
         = It arrives at {event.chosen.arrival:.2f}. The panel shows all arrivals.""",
         before=lambda: L.choose("bob"),
         answer=lambda: winner,
-        choices=tuple(word(engine, one.token_id) for one in drawn),
+        choices=tuple(word(engine, candidate.token_id) for candidate in drawn),
     )
     yield from _the_same_numbers(L, engine, event)
 
@@ -297,7 +297,7 @@ def _samples(L: Teacher) -> Script:
         - else: Which of the four things in the hash differ, and between whom?
         = Each user gets three texts, and dan's are cleo's: a seed makes texts repeatable.""",
         before=engine.run,
-        answer=lambda: len({tuple(engine.output_tokens(one)) for one in sequences}),
+        answer=lambda: len({tuple(engine.output_tokens(seq_id)) for seq_id in sequences}),
         focus="finished",
     )
     L.choose("cleo")

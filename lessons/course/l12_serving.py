@@ -129,7 +129,7 @@ def _a_queue(L: Teacher) -> Script:
         - else: In {WISH} steps, {SLOTS} users are served.
         = Users in the system = arrivals per step × steps that each stays (**Little's law**), and
           the system has {SLOTS} slots.""",
-        before=lambda: [_customers(one, every) for every, one in engines.items()],
+        before=lambda: [_customers(engine, every) for every, engine in engines.items()],
         answer=lambda: _sustainable(engines),
         focus="waiting",
     )
@@ -204,8 +204,8 @@ def _arrive_in_a_step(engine: LessonEngine) -> None:
 
 def _silent(engine: LessonEngine) -> str:
     """Say how many of curl's tokens made no text visible when they were sampled."""
-    sampled = [one for one in engine.events_of(ev.TokenSampled) if one.seq_id == "curl.0"]
-    count = sum(not one.text for one in sampled)
+    sampled = [event for event in engine.events_of(ev.TokenSampled) if event.seq_id == "curl.0"]
+    count = sum(not event.text for event in sampled)
     return f"{count} of them showed no text." if count else "Here each showed its text at once."
 
 

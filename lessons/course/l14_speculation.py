@@ -47,8 +47,8 @@ def run(L: Teacher) -> Script:
         last tokens occurred before, and take what followed there. This is **prompt lookup**; the
         guessed tokens are **drafts**.""")
     rehearsal, engine = (_engine(L, "with drafts", speculative_config=LOOKUP) for _ in range(2))
-    for one in (rehearsal, engine):
-        _ask(one)
+    for each_engine in (rehearsal, engine):
+        _ask(each_engine)
     rehearsal.run()
     engine.step(_step_to_watch(rehearsal) - 1)
     yield from _one_verification(L, plain, engine)
@@ -167,8 +167,8 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
         ("temperature 1.3 without drafts", {}),
         ("temperature 1.3 with drafts", {"speculative_config": LOOKUP}),
     )]  # fmt: skip
-    for one in sampled:
-        _ask(one, temperature=1.3, seed=7)
+    for trial in sampled:
+        _ask(trial, temperature=1.3, seed=7)
     yield L.predict(
         """So far the most probable token always won. Now a temperature of 1.3, which draws tokens
         by chance, and the same seed with and without drafts. What changes in the text?
@@ -179,7 +179,7 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
           it would have drawn.
         = Random numbers depend only on seed, sequence, position and token. So each row draws what
           it would have drawn alone.""",
-        before=lambda: [one.run() for one in sampled],
+        before=lambda: [trial.run() for trial in sampled],
         answer=lambda: "nothing" if len({*map(_outputs, sampled)}) == 1 else "its words",
     )
     L.check("these drafts were verified, too", num_drafted(sampled[1]) > 0)

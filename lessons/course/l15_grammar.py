@@ -164,8 +164,8 @@ def _the_distribution(L: Teacher) -> Script:
     engine.add("bob", CAPITAL, chat=True, ignore_eos=False, structured_outputs=choice)
     engine.step()
     event = engine.events_of(ev.TokenExplained)[0]
-    left = [one for one in event.candidates if one.cut_by is None]
-    best = max(left, key=lambda one: one.probability)
+    left = [candidate for candidate in event.candidates if candidate.cut_by is None]
+    best = max(left, key=lambda candidate: candidate.probability)
     total = best.probability / best.tempered_probability
     yield L.say(
         f"""What does a mask do to the probabilities? `bob` asks `{CAPITAL}`, and may answer only
@@ -273,7 +273,7 @@ def _forced_tokens(L: Teacher) -> Script:
 def _rolling_back(L: Teacher, engine: LessonEngine) -> Script:
     encode = engine.engine.tokenizer.encode
     read, now = encode('{"name": "Hana", "age": 27, '), encode('{"name": "Hana", "age": 30')
-    common = [one == other for one, other in zip(read, now, strict=False)].index(False)
+    common = [old == new for old, new in zip(read, now, strict=False)].index(False)
     yield L.predict(
         f"""But other drafts can be wrong. The grammar has read the {len(read)} tokens of `{{"name":
         "Hana", "age": 27, `, and the text became `{{"name": "Hana", "age": 30`: the first {common}

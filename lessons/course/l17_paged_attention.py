@@ -84,7 +84,7 @@ def run(L: Teacher) -> Script:
     )
     L.check(
         f"each program reads exactly {trace.num_tokens} slots",
-        all(_num_slots(one) == trace.num_tokens for one in programs),
+        all(_num_slots(program) == trace.num_tokens for program in programs),
     )
     tiles = programs[0].tiles
     yield L.predict(
@@ -188,16 +188,17 @@ def _merges(program: ev.TracedProgram) -> Iterator[Merge]:
 def _two_tiles(L: Teacher, trace: ev.KernelTraced) -> Say:
     """For the head where both tiles matter most in the new sum."""
     merges = [merge for program in trace.programs for merge in _merges(program)]
-    one = max(merges, key=lambda merge: merge.smaller_share)
+    merge = max(merges, key=lambda merge: merge.smaller_share)
     return L.say(
-        f"Query head {one.head} meets a larger score in tile 2: {one.new_max:.2f}, and before"
-        f" {one.old_max:.2f}. Its sum of {one.old_sum:.2f} was relative to {one.old_max:.2f}, so it"
-        " is scaled by e to the power of the difference. Then tile 2 adds its own weights:",
+        f"Query head {merge.head} meets a larger score in tile 2: {merge.new_max:.2f}, and before"
+        f" {merge.old_max:.2f}. Its sum of {merge.old_sum:.2f} was relative to"
+        f" {merge.old_max:.2f}, so it is scaled by e to the power of the difference. Then tile 2"
+        " adds its own weights:",
         figure=(
-            f"after tile 1   max {one.old_max:.2f}  sum {one.old_sum:.2f}",
-            f"scaled         {one.old_sum:.2f} · e^({one.old_max:.2f} - {one.new_max:.2f})"
-            f" = {one.kept:.2f}",
-            f"after tile 2   {one.kept:.2f} + {one.added:.2f} = {one.new_sum:.2f}",
+            f"after tile 1   max {merge.old_max:.2f}  sum {merge.old_sum:.2f}",
+            f"scaled         {merge.old_sum:.2f} · e^({merge.old_max:.2f} - {merge.new_max:.2f})"
+            f" = {merge.kept:.2f}",
+            f"after tile 2   {merge.kept:.2f} + {merge.added:.2f} = {merge.new_sum:.2f}",
         ),
     )
 

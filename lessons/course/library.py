@@ -39,14 +39,14 @@ def what_comes_next(lesson: Lesson) -> str:
         return ""
     at = course.index(lesson)
     following = course[at + 1 : at + 2]
-    parts = [f"Next: `minivllm lesson {one.number}`, {one.title}." for one in following]
+    parts = [f"Next: `minivllm lesson {later.number}`, {later.title}." for later in following]
     if not following:
         parts = ["You have finished the course."]
     elif following[0].track != lesson.track:
         parts = [f"You have finished the main track. {KERNEL_TRACK} {parts[0]}"]
-    own = [one for one in exercises() if one.lesson == lesson.number and not one.obstacle]
+    own = [known for known in exercises() if known.lesson == lesson.number and not known.obstacle]
     parts += [
-        f"Or write part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]
+        f"Or write part of it yourself: `minivllm exercise start {work.name}`." for work in own[:1]
     ]
     return " ".join(parts)
 

@@ -285,4 +285,4 @@ _ALL = (
     SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, PARALLEL_SAMPLING, BEAMS, SPECULATION,
     STRUCTURED,
 )  # fmt: skip
-SCENARIOS: Mapping[str, Scenario] = MappingProxyType({one.name: one for one in _ALL})
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType({scenario.name: scenario for scenario in _ALL})

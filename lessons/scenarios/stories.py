@@ -194,7 +194,7 @@ def _structured(facts: RunFacts) -> list[str]:
     ended = facts.finished
     records = [request for request in ended if request.form == "json"]
     prompts = {request.prompt for request in records}
-    plain = [one for one in ended if one.form is None and one.prompt in prompts]
+    plain = [request for request in ended if request.form is None and request.prompt in prompts]
     first = "No request with a schema has ended yet."
     if records:
         first = f"""With a schema, {_num_json(records)} of {plural(len(records), "text")} can be

@@ -117,7 +117,7 @@ def prompt_hashes(engine: LessonEngine, name: str) -> list[str]:
     """The first digits of the hashes of a prompt's full blocks, while the sequence has them."""
     num_full = engine.facts.requests[name].num_prompt_tokens // engine.block_size
     hashes = [engine.fold.blocks[block].hash for block in engine.table(name)[:num_full]]
-    return [one[:_HASH_DIGITS] for one in hashes if one is not None]
+    return [block_hash[:_HASH_DIGITS] for block_hash in hashes if block_hash is not None]
 
 
 def tables_before_and_after(

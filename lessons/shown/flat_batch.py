@@ -60,14 +60,14 @@ def flat_token_ids(chunks: Seq[ScheduledChunk]) -> list[int]:
     """Return the token of each row: the next `num_tokens` tokens of each sequence."""
     return [
         token_id
-        for one in chunks
-        for token_id in one.token_ids[one.num_computed_tokens :][: one.num_tokens]
+        for chunk in chunks
+        for token_id in chunk.token_ids[chunk.num_computed_tokens :][: chunk.num_tokens]
     ]
 
 
 def flat_positions(chunks: Seq[ScheduledChunk]) -> list[int]:
     """Return the position of each row's token in its own sequence."""
-    return [one.num_computed_tokens + number for one in chunks for number in range(one.num_tokens)]
+    return [chunk.num_computed_tokens + at for chunk in chunks for at in range(chunk.num_tokens)]
 
 
 def query_start_loc(chunks: Seq[ScheduledChunk]) -> list[int]:
@@ -75,12 +75,12 @@ def query_start_loc(chunks: Seq[ScheduledChunk]) -> list[int]:
 
     So sequence i has the rows from entry i up to, but without, entry i + 1.
     """
-    return [0, *accumulate(one.num_tokens for one in chunks)]
+    return [0, *accumulate(chunk.num_tokens for chunk in chunks)]
 
 
 def seq_lens(chunks: Seq[ScheduledChunk]) -> list[int]:
     """Return how many tokens of each sequence are in the KV cache after this step."""
-    return [one.num_computed_tokens + one.num_tokens for one in chunks]
+    return [chunk.num_computed_tokens + chunk.num_tokens for chunk in chunks]
 
 
 def flat_slot_mapping(chunks: Seq[ScheduledChunk], block_size: int) -> list[int]:
@@ -89,9 +89,9 @@ def flat_slot_mapping(chunks: Seq[ScheduledChunk], block_size: int) -> list[int]
     Block 0 has the first `block_size` slots of the KV cache, block 1 the next, and so on.
     """
     return [
-        one.block_table[position // block_size] * block_size + position % block_size
-        for one in chunks
-        for position in flat_positions([one])
+        chunk.block_table[position // block_size] * block_size + position % block_size
+        for chunk in chunks
+        for position in flat_positions([chunk])
     ]
 
 
@@ -104,8 +104,8 @@ def sampling_rows(chunks: Seq[ScheduledChunk]) -> list[int]:
     ends = query_start_loc(chunks)[1:]
     return [
         end - 1
-        for one, end, length in zip(chunks, ends, seq_lens(chunks), strict=True)
-        if length == len(one.token_ids)
+        for chunk, end, length in zip(chunks, ends, seq_lens(chunks), strict=True)
+        if length == len(chunk.token_ids)
     ]
 
 
@@ -115,7 +115,7 @@ def slots_read(chunks: Seq[ScheduledChunk], block_size: int, row: int) -> list[i
     A token attends to the tokens of its own sequence, up to and with itself. The slots are in the
     order of these tokens. All rows of the step are written before any row reads.
     """
-    one = chunks[bisect_right(query_start_loc(chunks), row) - 1]
+    chunk = chunks[bisect_right(query_start_loc(chunks), row) - 1]
     position = flat_positions(chunks)[row]
-    whole = one._replace(num_computed_tokens=0, num_tokens=position + 1)
+    whole = chunk._replace(num_computed_tokens=0, num_tokens=position + 1)
     return flat_slot_mapping([whole], block_size)

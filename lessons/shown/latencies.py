@@ -91,18 +91,18 @@ def throughput(requests: Collection[RequestTimes]) -> float:
 
     All tokens of all requests count. Returns 0.0 if there are none.
     """
-    tokens = [t for one in requests for times in one.token_times.values() for t in times]
+    tokens = [t for request in requests for times in request.token_times.values() for t in times]
     if not tokens:
         return 0.0
-    return len(tokens) / (max(tokens) - min(one.arrived for one in requests))
+    return len(tokens) / (max(tokens) - min(request.arrived for request in requests))
 
 
 def summarise(lines: Iterable[str]) -> LatencySummary:
     """Measure a recording."""
     requests = read_times(lines).values()
-    found = [time_to_first_token(one) for one in requests]
+    found = [time_to_first_token(request) for request in requests]
     ttfts = [seconds for seconds in found if seconds is not None]
-    gaps = [gap for one in requests for gap in inter_token_latencies(one)]
+    gaps = [gap for request in requests for gap in inter_token_latencies(request)]
     return LatencySummary(
         percentile(ttfts, 50),
         percentile(ttfts, 99),

@@ -127,13 +127,13 @@ def measured_kernels() -> dict[str, Any]:
 
 def in_words() -> str:
     ladders, said, shares = measured_kernels()["ladders"], "", []
-    for one in ladders:
-        speeds = [f"`{it['name']}` {it['microseconds']:,.0f}" for it in one["versions"]]
-        sequences = "sequence" if one["batch"] == 1 else "sequences"
+    for case in ladders:
+        speeds = [f"`{it['name']}` {it['microseconds']:,.0f}" for it in case["versions"]]
+        sequences = "sequence" if case["batch"] == 1 else "sequences"
         said += (
-            f" **{one['batch']} {sequences} of {one['context']:,} tokens**: {', '.join(speeds)}."
+            f" **{case['batch']} {sequences} of {case['context']:,} tokens**: {', '.join(speeds)}."
         )
-        shares.append(f"{max(it['share_of_copy'] for it in one['versions']):.0%}")
+        shares.append(f"{max(it['share_of_copy'] for it in case['versions']):.0%}")
     # A CUDA graph saves no time on the device, but Python's time between launches.
     row = {it["name"]: it["microseconds_in_a_row"] for it in ladders[-1]["versions"]}
     return (
@@ -147,6 +147,6 @@ def points() -> list[Point]:
     """The first kernel versions at the last shape, numbered as in the lesson."""
     versions = measured_kernels()["ladders"][-1]["versions"][:NUM_POINTS]
     return [
-        Point(str(number), OPERATIONS_PER_BYTE, OPERATIONS_PER_BYTE * one["gb_per_s"] * 1e9)
-        for number, one in enumerate(versions, 1)
+        Point(str(number), OPERATIONS_PER_BYTE, OPERATIONS_PER_BYTE * version["gb_per_s"] * 1e9)
+        for number, version in enumerate(versions, 1)
     ]

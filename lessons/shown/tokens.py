@@ -33,31 +33,31 @@ def refuse_other_models(engine: LessonEngine) -> None:
 def explained(engine: LessonEngine, request_id: str) -> ev.TokenExplained:
     """Why the request got its newest token."""
     events = engine.events_of(ev.TokenExplained)
-    return [one for one in events if one.seq_id == f"{request_id}.0"][-1]
+    return [event for event in events if event.seq_id == f"{request_id}.0"][-1]
 
 
 def stays(event: ev.TokenExplained, token_id: int) -> bool:
     """Whether a candidate could still be drawn after all cuts."""
-    return any(one.token_id == token_id and one.cut_by is None for one in event.candidates)
+    return any(same.token_id == token_id and same.cut_by is None for same in event.candidates)
 
 
 def temperatures_figure(engine: LessonEngine, events: Seq[ev.TokenExplained]) -> tuple[str, ...]:
     """The best tokens of one row of logits, at several temperatures."""
     best = events[0].candidates[:5]
     rows = ["temperature " + "".join(f"{event.temperature:>6g}" for event in events)]
-    for one in best:
-        figures = "".join(f"{_share_of(event, one.token_id):>6.0%}" for event in events)
-        rows.append(f"{word(engine, one.token_id):12}{figures}")
+    for candidate in best:
+        figures = "".join(f"{_share_of(event, candidate.token_id):>6.0%}" for event in events)
+        rows.append(f"{word(engine, candidate.token_id):12}{figures}")
     return tuple(rows)
 
 
 def race_figure(engine: LessonEngine, event: ev.TokenExplained) -> tuple[str, ...]:
     """What each token of a draw brings along: its final probability and its random number."""
     rows = ["token   probability  random"]
-    for one in event.candidates:
-        if one.draw is not None:
-            shown = word(engine, one.token_id)
-            rows.append(f"{shown:10}{one.final_probability:>8.1%}{one.draw:>9.2f}")
+    for candidate in event.candidates:
+        if candidate.draw is not None:
+            shown = word(engine, candidate.token_id)
+            rows.append(f"{shown:10}{candidate.final_probability:>8.1%}{candidate.draw:>9.2f}")
     return tuple(rows)
 
 
@@ -69,7 +69,7 @@ def count(engine: LessonEngine, token_id: int) -> int:
 def num_different(a: LessonEngine, b: LessonEngine, request_id: str) -> int:
     """How many of a request's output tokens differ between two engines."""
     pairs = zip(a.output_tokens(request_id), b.output_tokens(request_id), strict=True)
-    return sum(one != other for one, other in pairs)
+    return sum(a != b for a, b in pairs)
 
 
 def second_leads(engine: LessonEngine, first: int, second: int, names: Mapping[str, str]) -> str:
@@ -81,20 +81,20 @@ def second_leads(engine: LessonEngine, first: int, second: int, names: Mapping[s
     return names[leads[0]] if leads else "at no temperature"
 
 
-def ratio(event: ev.TokenExplained, one: int, other: int) -> float:
+def ratio(event: ev.TokenExplained, token_id: int, other: int) -> float:
     """How many times as likely one token is as another, after temperature."""
-    return _share_of(event, one) / _share_of(event, other)
+    return _share_of(event, token_id) / _share_of(event, other)
 
 
 def shares(event: ev.TokenExplained, limit: float) -> str:
     """The shares of the best tokens, in per cent, to the second one under the limit."""
-    found = [one.probability for one in event.candidates]
+    found = [candidate.probability for candidate in event.candidates]
     num_above = sum(share >= limit for share in found)
     return ", ".join(f"{share:.1%}" for share in found[: num_above + 2])
 
 
 def _share_of(event: ev.TokenExplained, token_id: int) -> float:
-    return next(one.tempered_probability for one in event.candidates if one.token_id == token_id)
+    return next(same.tempered_probability for same in event.candidates if same.token_id == token_id)
 
 
 # ---- drafted ----
@@ -142,7 +142,7 @@ def step_times_figure(times: Mapping[int, float]) -> tuple[str, ...]:
 
 def _pieces(engine: LessonEngine, token_ids: Seq[int]) -> list[str]:
     decode = engine.engine.tokenizer.decode
-    return [visible(decode([one], skip_special_tokens=False)) for one in token_ids]
+    return [visible(decode([token_id], skip_special_tokens=False)) for token_id in token_ids]
 
 
 # ---- masked ----
@@ -151,7 +151,7 @@ def _pieces(engine: LessonEngine, token_ids: Seq[int]) -> list[str]:
 def next_bytes(automaton: RegexAutomaton, text: str) -> list[str]:
     """The ASCII characters that may follow `text`."""
     state = automaton.advance(automaton.start, text.encode())
-    return [chr(one) for one in range(128) if automaton.advance(state, bytes([one])) != NOTHING]
+    return [chr(byte) for byte in range(128) if automaton.advance(state, bytes([byte])) != NOTHING]
 
 
 def states_figure(automaton: RegexAutomaton, texts: Seq[str]) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def states_figure(automaton: RegexAutomaton, texts: Seq[str]) -> tuple[str, ...]
 
 def names(vocabulary: Seq[bytes | None], token_ids: Seq[int]) -> str:
     """Tokens as names: `n` `ye`."""
-    pieces = [(vocabulary[one] or b"<end>").decode(errors="replace") for one in token_ids]
+    pieces = [(vocabulary[token_id] or b"<end>").decode(errors="replace") for token_id in token_ids]
     return " ".join(f"`{visible(piece)}`" for piece in pieces)
 
 
@@ -175,18 +175,18 @@ def mask_figure(engine: LessonEngine, event: ev.TokenExplained) -> tuple[str, ..
     """The candidates of a token: the model's probability, and what the mask says."""
     pieces = engine.fold.token_pieces
     rows = ["token         the model   the mask"]
-    for one in sorted(event.candidates, key=lambda one: -one.probability):
-        said = "refused" if one.cut_by == "structured_outputs" else "allowed"
-        word = visible(pieces.get(one.token_id, str(one.token_id)))
-        rows.append(f"{word:12}{percent(one.probability):>11}   {said:>8}")
+    for candidate in sorted(event.candidates, key=lambda candidate: -candidate.probability):
+        said = "refused" if candidate.cut_by == "structured_outputs" else "allowed"
+        word = visible(pieces.get(candidate.token_id, str(candidate.token_id)))
+        rows.append(f"{word:12}{percent(candidate.probability):>11}   {said:>8}")
     return tuple(rows)
 
 
 def wanted_after(engine: LessonEngine, text: str) -> str:
     """The model's favourite, allowed or not, after the token `text`; empty if that never came."""
     pieces = engine.fold.token_pieces
-    for one, after in pairwise(engine.events_of(ev.TokenExplained)):
-        if pieces[one.token_id] == text:
+    for event, after in pairwise(engine.events_of(ev.TokenExplained)):
+        if pieces[event.token_id] == text:
             return pieces[max(after.candidates, key=lambda other: other.probability).token_id]
     return ""
 

@@ -81,6 +81,6 @@ def first_answers(
         file.lessons.get(lesson, {}).get(str(question.number))
         for file in students.students.values()
     ]
-    counts = Counter((one.given, one.right) for one in given if one is not None)
+    counts = Counter((answer.given, answer.right) for answer in given if answer is not None)
     ordered = sorted(counts.items(), key=lambda item: (not item[0][1], -item[1], item[0][0]))
     return [AnswerCount(*answer, number) for answer, number in ordered]

@@ -23,7 +23,7 @@ def escaped(text: str) -> str:
     All other characters that Markdown would interpret are escaped: some texts are from a model.
     """
     pieces = _KEPT.split(clean(text))
-    pieces[::2] = [_SPECIAL.sub(r"\\\1", one).replace("<", "&lt;") for one in pieces[::2]]
+    pieces[::2] = [_SPECIAL.sub(r"\\\1", piece).replace("<", "&lt;") for piece in pieces[::2]]
     return _OPENS_BLOCK.sub(r"\1\\", "".join(pieces))
 
 
@@ -98,7 +98,7 @@ class Transcript:
         if not player.over:
             answered += _claims(player.page)
             self._has_folded_claims = True
-        choices = [f"{number}. {escaped(one)}" for number, one in enumerate(page.choices, 1)]
+        choices = [f"{number}. {escaped(choice)}" for number, choice in enumerate(page.choices, 1)]
         text = "\n".join([f"{escaped(page.text)}\n", *choices, *([""] if choices else [])])
         return self.boxed("What do you expect?", text, "\n".join(answered))
 

@@ -51,7 +51,7 @@ class RequestQueue(ABC):
         first = next(iter(self))
         if not first.request.awaits_grammar:  # nearly always
             return first
-        return next((one for one in self if not one.request.awaits_grammar), first)
+        return next((sequence for sequence in self if not sequence.request.awaits_grammar), first)
 
     def pop(self) -> Sequence:
         """Remove and return the next sequence."""

@@ -197,12 +197,13 @@ class BlockPool:
     def free_blocks(self, blocks: list[KVCacheBlock]) -> None:
         """Release each of `blocks`, a table's blocks from tail to head.
 
-        The tail of a cached prefix is then reused first, and the rest of the prefix can still be
-        hit. Blocks without a hash join the head of the queue as one list, so of these, too, the
-        tail of the table is reused first.
+            table A B c d (c and d have no hash)  ->  queue  d c ... B A, reused from the left
+
+        So the tail of a cached prefix is reused before its head, which more prompts can hit.
         """
         cached = [block for block in blocks if block.block_hash is not None]
         others = [block for block in blocks if block.block_hash is None]
+        # Each prepend goes before the last one, so d comes before c.
         for block in [*cached, *reversed(others)]:
             self.release(block)
 

@@ -32,7 +32,7 @@ def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) 
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler, plan)]
     if plan is not None:
         violations += _plan(scheduler, plan)
-    return [Violation(*one) for one in violations]
+    return [Violation(*violation) for violation in violations]
 
 
 def _blocks(scheduler: Scheduler) -> Iterator[tuple[str, str]]:

@@ -6,12 +6,14 @@ scheduler then decides which sequence waits or is preempted.
 The block table of a sequence that is admitted with a prefix hit:
 
     | <-- hit blocks: touched, shared --> | <-- new blocks --> |
-    |  num_cached_tokens                  |  chunk             |  later chunks ...
-    ^ 0                                   ^ num_computed_tokens (*)
+    ^ 0              num_cached_tokens -> ^ <-- chunk --> later chunks ...
+                     num_computed_tokens
 
-(*) If the cache holds the *whole* prompt, the last token still goes through the model, because its
-query predicts the next token. `num_computed_tokens` is then `num_cached_tokens - 1`. The last
-token's slot is -1, so that nothing is written into a shared block.
+If the cache holds the *whole* prompt, the last token still goes through the model, because its
+query predicts the next token. But its keys and values are not written into the shared block:
+
+    | <-------- hit blocks: touched, shared ---------> |
+    ^ 0          num_computed_tokens -> ^ <-- chunk -> ^ num_cached_tokens = num_tokens
 
 A fork shares *every* block of its parent, including a partial last block. A sequence that is about
 to write into a shared block first copies the block (copy-on-write). The last owner needs no copy
@@ -132,6 +134,7 @@ class KVCacheManager:
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
         # A hit on a free block uses up a free block, just as a new block does.
         num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
+        # (the table of a draft model may be longer than its tokens)
         need = max(num_new, 0) + num_free_hits + num_copies
         free = self.pool.num_free_blocks
         return Shortage(need, free) if need > free else None
@@ -140,6 +143,8 @@ class KVCacheManager:
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS
     ) -> Shortage | None:
         """Extend the block table until it holds the first `num_tokens` tokens of `sequence`.
+
+        "Slots" are vLLM's word for the places of tokens in blocks; `Sequence.slot` is a batch row.
 
         computed: prefix hits to put at the start of the table, which must be empty.
 
@@ -205,8 +210,8 @@ class KVCacheManager:
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Register the hashes of the blocks that the first `num_tokens` tokens fill.
 
-        Another sequence of the same step can then share the blocks, because each layer writes all
-        keys and values before it reads any.
+        This is before the model runs: a later sequence of the same step can already share them,
+        because each layer writes all keys and values before it reads any.
         """
         num_full = num_tokens // self.block_size
         if not self.enable_prefix_caching or sequence.num_hashed_blocks >= num_full:

@@ -18,7 +18,7 @@ from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.watchers import Watchers
+from minivllm.engine.watchers import TokenExplainer, TokenNames
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
@@ -29,7 +29,8 @@ class BeamDriver:
     scheduler: Scheduler
     output_processor: OutputProcessor
     eos_token_ids: frozenset[int]
-    watchers: Watchers
+    names: TokenNames
+    explainer: TokenExplainer
     bus: EventBus
     _searches: dict[str, BeamSearch] = field(default_factory=dict)
     _candidates: dict[str, list[Candidate]] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class BeamDriver:
         # The sampled token comes first and may not be among the best, so select by rank.
         ranked = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)
         best = ranked[: sequence.request.num_logprobs]
-        self._candidates[seq_id] = [Candidate(seq_id, token, one.logprob) for token, one in best]
+        self._candidates[seq_id] = [Candidate(seq_id, token, prob.logprob) for token, prob in best]
         beams = list(sequence.request.sequences)  # without pruned beams
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)
@@ -75,11 +76,11 @@ class BeamDriver:
         search = self._searches[request.request_id]
         offers = [self._candidates.pop(beam.seq_id) for beam in beams]
         candidates = list(chain.from_iterable(offers))
-        scores, known, explainer = search.scores, list(search.hypotheses), self.watchers.explainer
+        scores, known = search.scores, list(search.hypotheses)
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
-        if explainer.watches_search(request):
-            ended = [one.token_ids for one in search.hypotheses if one not in known]
-            explainer.explain_beams(beams, scores, candidates, chosen, ended)
+        if self.explainer.watches_search(request):
+            ended = [found.token_ids for found in search.hypotheses if found not in known]
+            self.explainer.explain_beams(beams, scores, candidates, chosen, ended)
         if search.done:
             self._finish(request, beams, search)
             return
@@ -105,7 +106,7 @@ class BeamDriver:
         return child
 
     def _prune(self, beam: Sequence, search: BeamSearch) -> None:
-        ended = [one.token_ids for one in search.hypotheses if one.ended_by_token]
+        ended = [found.token_ids for found in search.hypotheses if found.ended_by_token]
         last = next((ids[-1] for ids in ended if ids[:-1] == beam.output_token_ids), None)
         self.scheduler.finish(beam, RequestStatus.FINISHED_PRUNED, last)
         self.output_processor.forget(beam)
@@ -116,7 +117,7 @@ class BeamDriver:
         text = self.output_processor.append_beam_token(beam, token_id, score)
         self.scheduler.counters.generation_tokens += 1
         if self.bus.active:
-            self.watchers.names.name((token_id,))
+            self.names.name((token_id,))
             self.bus.emit(ev.TokenSampled, beam.seq_id, token_id, text, score)
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:

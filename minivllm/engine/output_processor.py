@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from minivllm import runtime
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.engine.stop_strings import StopCheck, StopStringChecker
@@ -27,9 +27,6 @@ from minivllm.outputs import (
     SampledToken,
 )
 from minivllm.sampling_params import RequestOutputKind
-
-if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
 
 _NO_TEXT = StopCheck("")
 # Looking up an enum member would cost more than all other work for a request without output.
@@ -55,7 +52,7 @@ class IncrementalDetokenizer:
     (`vllm/transformers_utils/detokenizer_utils.py`).
     """
 
-    decoder: Tokenizer
+    decoder: runtime.Tokenizer
     skip_special_tokens: bool = True
     _window: list[int] = field(default_factory=list)
     """Tokens that are not fully shown yet, after a few shown tokens as context."""
@@ -133,7 +130,7 @@ def _fails_alone(method: Callable) -> Callable:
 class OutputProcessor:
     """Holds the output of every unfinished request. Its methods may raise `RequestFailedError`."""
 
-    def __init__(self, decoder: Tokenizer) -> None:
+    def __init__(self, decoder: runtime.Tokenizer) -> None:
         self.decoder = decoder
         self._outputs: dict[str, _SequenceOutput] = {}
         self._beams_found: dict[str, list[CompletionOutput]] = {}
@@ -180,13 +177,13 @@ class OutputProcessor:
     def set_beams_found(self, request: Request, best: list[Hypothesis]) -> list[CompletionOutput]:
         """Store the results of a beam search, best first, as the output of its request."""
         params, found = request.params, []
-        for index, one in enumerate(best[: params.n]):
-            last, stopped = one.token_ids[-1], one.ended_by_token
+        for index, beam in enumerate(best[: params.n]):
+            last, stopped = beam.token_ids[-1], beam.ended_by_token
             completion = CompletionOutput(
                 index=index,
-                text=self.decoder.decode(one.token_ids, params.skip_special_tokens),
-                token_ids=one.token_ids,
-                cumulative_logprob=one.logprob,
+                text=self.decoder.decode(beam.token_ids, params.skip_special_tokens),
+                token_ids=beam.token_ids,
+                cumulative_logprob=beam.logprob,
                 finish_reason="stop" if stopped else "length",
                 stop_reason=last if stopped and last in params.stop_token_ids else None,
             )
@@ -296,7 +293,7 @@ class OutputProcessor:
             if delta:
                 sequences = [sequence for sequence in sequences if self._has_news(sequence)]
             return [self._completion(sequence, sequence.index, delta) for sequence in sequences]
-        score = lambda one: self._outputs[one.seq_id].cumulative_logprob or 0.0  # noqa: E731
+        score = lambda sample: self._outputs[sample.seq_id].cumulative_logprob or 0.0  # noqa: E731
         best = enumerate(sorted(sequences, key=score, reverse=True)[: params.n])
         return [self._completion(sequence, i, delta=False) for i, sequence in best]
 

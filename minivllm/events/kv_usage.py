@@ -119,7 +119,7 @@ class KVUsageMeter:
     def _measure(self, step: int, t: float) -> KVUsage:
         fold, block_size = self.fold, self.fold.header.block_size
         running = [fold.sequences[seq_id] for seq_id in fold.running]
-        tally = self._tally([one for sequence in running for one in self._slots_of(sequence)])
+        tally = self._tally([entry for sequence in running for entry in self._slots_of(sequence)])
         return KVUsage(
             step=step,
             t=t,
@@ -150,9 +150,9 @@ class KVUsageMeter:
         """Add up the slots of all blocks in use. For a shared block, take its owners' maximum."""
         used: dict[int, int] = {}
         wanted: dict[int, int] = {}
-        for one in entries:
-            used[one.block_id] = max(used.get(one.block_id, 0), one.used)
-            wanted[one.block_id] = max(wanted.get(one.block_id, 0), one.wanted)
+        for entry in entries:
+            used[entry.block_id] = max(used.get(entry.block_id, 0), entry.used)
+            wanted[entry.block_id] = max(wanted.get(entry.block_id, 0), entry.wanted)
         num_used, num_wanted = sum(used.values()), sum(wanted.values())
         return _Tally(
             num_used, num_wanted - num_used, len(used) * self.fold.header.block_size - num_wanted

@@ -242,7 +242,7 @@ class EngineService:
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
-            await self.ask_engine(lambda engine: [one.check(engine) for one in requests])
+            await self.ask_engine(lambda engine: [request.check(engine) for request in requests])
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
         timeout = err.RequestTimeoutError(TOO_LATE)

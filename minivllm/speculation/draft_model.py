@@ -76,7 +76,7 @@ class DraftModelProposer:
 
     def propose(self, wanted: Seq[Wanted]) -> list[Draft]:
         """See `Proposer.propose`. Runs the draft model once for each token, for all sequences."""
-        busy = {one.sequence for one in wanted}
+        busy = {want.sequence for want in wanted}
         drafting: dict[_Mirror, int] = {}
         for sequence, num_tokens in wanted:
             mirror = self._mirror_of(sequence)
@@ -89,8 +89,8 @@ class DraftModelProposer:
         while drafting:
             self._run(drafting)
         return [
-            Draft(self._mirrors[one.sequence].token_ids[one.sequence.num_tokens :], "draft_model")
-            for one in wanted
+            Draft(self._mirrors[want.sequence].token_ids[want.sequence.num_tokens :], "draft_model")
+            for want in wanted
         ]
 
     def _mirror_of(self, sequence: Sequence) -> _Mirror:

@@ -70,7 +70,7 @@ class NgramProposer:
 
     def propose(self, wanted: Seq[Wanted]) -> list[Draft]:
         """See `Proposer.propose`."""
-        return [self._propose(*one) for one in wanted]
+        return [self._propose(*want) for want in wanted]
 
     def forget(self, sequence: Sequence) -> None:
         """See `Proposer.forget`."""
@@ -120,14 +120,14 @@ class GrammarProposer:
 
     def propose(self, wanted: Seq[Wanted]) -> list[Draft]:
         """See `Proposer.propose`."""
-        if all(one.sequence.request.grammar is None for one in wanted):
+        if all(want.sequence.request.grammar is None for want in wanted):
             return self._proposer.propose(wanted)
-        forced = [_forced(*one) for one in wanted]
-        others = [one for one, draft in zip(wanted, forced, strict=True) if draft is None]
+        forced = [_forced(*want) for want in wanted]
+        others = [want for want, draft in zip(wanted, forced, strict=True) if draft is None]
         drafts = iter(self._proposer.propose(others) if others else ())
         return [
-            draft or _valid(one.sequence, next(drafts))
-            for one, draft in zip(wanted, forced, strict=True)
+            draft or _valid(want.sequence, next(drafts))
+            for want, draft in zip(wanted, forced, strict=True)
         ]
 
     def forget(self, sequence: Sequence) -> None:

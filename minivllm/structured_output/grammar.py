@@ -121,7 +121,7 @@ class StructuredOutputGrammar:
         new = output[len(read) :]
         # A sequence ends with its end-of-sequence token; only drafts can go on after it. A matcher
         # does not count that token in a rollback, so it must not read it.
-        end = next((i for i, one in enumerate(new) if one in self._eos_token_ids), len(new))
+        end = next((i for i, token in enumerate(new) if token in self._eos_token_ids), len(new))
         num_read = matcher.try_consume_tokens(new[:end])
         read += new[:num_read]
         self._require_no_error(matcher)

@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from re import _parser
 from re._constants import MAXREPEAT
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
+from minivllm import runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class RegexAutomaton:
         return sorted([*allowed, *eos_token_ids]) if self.may_end(state) else allowed
 
 
-def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
+def vocabulary_bytes(tokenizer: runtime.Tokenizer) -> list[bytes | None]:
     """Return the bytes that each token adds to a text; None for special tokens."""
 
     def bytes_of(token_id: int) -> bytes | None:
@@ -112,7 +111,7 @@ def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
         # `piece` writes a byte of an incomplete character as <0xE2>.
         text, *others = re.split(r"<0x([0-9A-F]{2})>", tokenizer.piece(token_id))
         pairs = zip(others[::2], others[1::2], strict=True)
-        return text.encode() + b"".join(bytes.fromhex(one) + after.encode() for one, after in pairs)
+        return text.encode() + b"".join(bytes.fromhex(raw) + after.encode() for raw, after in pairs)
 
     return [bytes_of(token_id) for token_id in range(tokenizer.vocab_size)]
 
@@ -138,7 +137,7 @@ def _after(state: RegexState, byte: int) -> RegexState:
         case _Byte(options):
             return _END if byte in options else NOTHING
         case _Either(options):
-            return _either([_after(one, byte) for one in options])
+            return _either([_after(option, byte) for option in options])
         case _Then(first, rest):
             left = _then(_after(first, byte), rest)
             return _either([left, _after(rest, byte)]) if _may_end(first) else left
@@ -152,7 +151,7 @@ def _may_end(state: RegexState) -> bool:
         case _Byte():
             return False
         case _Either(options):
-            return any(_may_end(one) for one in options)
+            return any(_may_end(option) for option in options)
         case _Then(first, rest):
             return _may_end(first) and _may_end(rest)
         case _Repeat():
@@ -162,8 +161,8 @@ def _may_end(state: RegexState) -> bool:
 def _either(options: list[RegexState]) -> RegexState:
     """Equal options become one, so an automaton has finitely many states."""
     flat: set[RegexState] = set()
-    for one in options:
-        flat |= one.options if isinstance(one, _Either) else {one}
+    for option in options:
+        flat |= option.options if isinstance(option, _Either) else {option}
     return flat.pop() if len(flat) == 1 else _Either(frozenset(flat))
 
 
@@ -179,7 +178,7 @@ def _then(first: RegexState, rest: RegexState) -> RegexState:
 
 
 def _chain(*parts: RegexState) -> RegexState:
-    return reduce(lambda rest, one: _then(one, rest), reversed(parts), _END)
+    return reduce(lambda rest, part: _then(part, rest), reversed(parts), _END)
 
 
 def _read(pattern: Iterable[tuple[Any, Any]]) -> RegexState:
@@ -196,13 +195,13 @@ def _read_part(operation: str, value: Any) -> RegexState:
         case "IN", members:
             return _either([_read_part(kind.name, value) for kind, value in members])
         case "BRANCH", (_, patterns):
-            return _either([_read(one) for one in patterns])
+            return _either([_read(pattern) for pattern in patterns])
         case "SUBPATTERN", (_, 0, 0, inner):
             return _read(inner)
         case "MAX_REPEAT", (least, most, inner):
-            one = _read(inner)
-            rest = _Repeat(one) if most == MAXREPEAT else _END
+            body = _read(inner)
+            rest = _Repeat(body) if most == MAXREPEAT else _END
             for _ in range(0 if most == MAXREPEAT else most - least):
-                rest = _either([_then(one, rest), _END])
-            return _chain(*[one] * least, rest)
+                rest = _either([_then(body, rest), _END])
+            return _chain(*[body] * least, rest)
     raise ValueError(f"{operation} {value!r}")

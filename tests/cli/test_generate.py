@@ -54,8 +54,10 @@ def test_logprobs_show_each_token_with_its_rank_and_others(llm, capsys):
     shown = re.findall(r"([\d.]+)%  rank 1 ", capsys.readouterr().out)
     params = SamplingParams(temperature=0, max_tokens=6, logprobs=2)
     (output,) = llm.generate(["Hello"], params, use_tqdm=False)
-    best = [max(one.logprob for one in each.values()) for each in output.outputs[0].logprobs]
-    assert [float(one) for one in shown] == [pytest.approx(100 * exp(one), abs=0.1) for one in best]
+    best = [max(entry.logprob for entry in each.values()) for each in output.outputs[0].logprobs]
+    assert [float(text) for text in shown] == [
+        pytest.approx(100 * exp(logprob), abs=0.1) for logprob in best
+    ]
 
 
 def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm, capsys):
@@ -67,7 +69,7 @@ def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm, capsys
     scores = [line for line in lines if line.startswith("    score ")]
     assert "".join(line for line in lines if line not in scores) == printed(best)
     assert [float(line.split()[1].strip(":")) for line in scores] == [
-        round(one.cumulative_logprob / len(one.token_ids), 3) for one in expected.outputs
+        round(beam.cumulative_logprob / len(beam.token_ids), 3) for beam in expected.outputs
     ]
     assert main([*arguments, "-n", "2", "--length-penalty", "1.0", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -130,7 +132,7 @@ def test_the_output_has_the_form_that_is_asked_for(tmp_path, capsys):
     for form in forms:
         assert main(["generate", "Hello", *TINY, *form]) == 0
         answers.append(capsys.readouterr().out.strip())
-    assert all(one in (True, False) for one in json.loads(answers[0])) and "  " not in answers[0]
+    assert all(item in (True, False) for item in json.loads(answers[0])) and "  " not in answers[0]
     assert re.fullmatch("[0-9]{2}", answers[1]) and answers[2] in ("é", "x")
     assert main(["generate", "Hello", *TINY, "--regex", "[0-9"]) == 1
     assert "--regex is not valid (unclosed character class)" in capsys.readouterr().err

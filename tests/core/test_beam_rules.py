@@ -11,8 +11,8 @@ EOS = frozenset({7, 8})
 
 def told(search: BeamSearch) -> list[tuple]:
     return [
-        (one.token_ids, pytest.approx(one.score), pytest.approx(one.logprob), one.ended_by_token)
-        for one in search.hypotheses
+        (end.token_ids, pytest.approx(end.score), pytest.approx(end.logprob), end.ended_by_token)
+        for end in search.hypotheses
     ]
 
 
@@ -32,7 +32,7 @@ class PlainSearch:
         ranking = [
             (scores.get(c.beam, 0.0) + c.logprob, -number, c) for number, c in enumerate(candidates)
         ]
-        ranking.sort(key=lambda one: one[:2], reverse=True)
+        ranking.sort(key=lambda row: row[:2], reverse=True)
         had_enough = like.early_stopping is True and len(self.found) == width
         going_on = []
         for rank, (total, _, candidate) in enumerate(
@@ -44,7 +44,7 @@ class PlainSearch:
             elif rank < width and not had_enough:
                 text = [*outputs[candidate.beam], candidate.token_id]
                 self.found.append((text, total / length**like.length_penalty, total, is_end))
-        self.found = sorted(self.found, key=lambda one: one[1], reverse=True)[:width]
+        self.found = sorted(self.found, key=lambda hypothesis: hypothesis[1], reverse=True)[:width]
         going_on = going_on[:width]
         return [] if self.is_over(going_on, length) else going_on
 
@@ -79,13 +79,13 @@ def test_each_step_of_a_random_search_follows_the_rules(early_stopping, length_p
             ]
             expected = plain.advance(candidates, outputs, search.scores)
             chosen = search.advance(candidates, outputs)
-            assert [tuple(one) for one in chosen] == expected
+            assert [tuple(way) for way in chosen] == expected
             assert plain.found == told(search)
             assert search.done == (expected == [])
             beams = {
-                f"{one.beam}{i}": [*outputs[one.beam], one.token_id] for i, one in enumerate(chosen)
+                f"{way.beam}{i}": [*outputs[way.beam], way.token_id] for i, way in enumerate(chosen)
             }
-            search.scores = {f"{one.beam}{i}": one.score for i, one in enumerate(chosen)}
+            search.scores = {f"{way.beam}{i}": way.score for i, way in enumerate(chosen)}
             outputs = beams
         over["found enough" if len(search.hypotheses) == width else "ran to the end"] += 1
     assert over["found enough"] > 50

@@ -95,8 +95,8 @@ def test_beams_are_pruned_with_the_token_that_ended_them_and_the_best_gives_the_
         assert found_at.seq_id == end.seq_id and type(found_at) is ev.BeamsFound
         best = engine.outputs[name].outputs
         assert end.reason == best[0].finish_reason
-        assert {one.stop_reason for one in best} == {None}, "end-of-sequence is no stop token"
-        reasons |= {(one.finish_reason, best[0].finish_reason) for one in best}
+        assert {beam.stop_reason for beam in best} == {None}, "end-of-sequence is no stop token"
+        reasons |= {(beam.finish_reason, best[0].finish_reason) for beam in best}
     assert len(ends) == 6 and len(reasons) > 1, "some beams end differently from the best"
 
 
@@ -165,12 +165,12 @@ def test_dead_beams_leave_their_request():
 def test_every_accepted_length_penalty_survives_a_long_search():
     for penalty in (-10.0, 10.0, 0.0):
         for early_stopping in (True, False, "never"):
-            one = search(2, 10**6, length_penalty=penalty, early_stopping=early_stopping)
-            one.scores = {"a": -5e6, "b": -6e6}
+            long_search = search(2, 10**6, length_penalty=penalty, early_stopping=early_stopping)
+            long_search.scores = {"a": -5e6, "b": -6e6}
             outputs = {"a": [1] * 999_990, "b": [2] * 999_990}
             ways = [Candidate("a", EOS, -9.0), Candidate("b", 1, -9.5), Candidate("a", 3, -9.9)]
-            one.advance(ways, outputs)
-            assert one.hypotheses[0].score < 0.0 or penalty == 10.0
+            long_search.advance(ways, outputs)
+            assert long_search.hypotheses[0].score < 0.0 or penalty == 10.0
 
 
 def test_a_search_is_refused_if_its_beams_could_not_all_be_in_memory_at_once():

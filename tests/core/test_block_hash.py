@@ -7,13 +7,13 @@ from minivllm.core.block_pool import short_hash
 
 
 def test_the_same_tokens_have_the_same_hash_only_after_the_same_prefix():
-    one, other = hash_block_tokens(None, [1, 2, 3, 4]), hash_block_tokens(None, [1, 2, 3, 5])
-    assert hash_block_tokens(one, [5, 6, 7, 8]) == hash_block_tokens(one, [5, 6, 7, 8])
-    assert hash_block_tokens(one, [5, 6, 7, 8]) != hash_block_tokens(other, [5, 6, 7, 8])
+    first, other = hash_block_tokens(None, [1, 2, 3, 4]), hash_block_tokens(None, [1, 2, 3, 5])
+    assert hash_block_tokens(first, [5, 6, 7, 8]) == hash_block_tokens(first, [5, 6, 7, 8])
+    assert hash_block_tokens(first, [5, 6, 7, 8]) != hash_block_tokens(other, [5, 6, 7, 8])
 
 
 @pytest.mark.parametrize(
-    "one, other",
+    "first, other",
     [
         # vllm-mlx #444 hashed `token & 0xFF`.
         (([1, 2], []), ([257, 2], [])),
@@ -23,8 +23,8 @@ def test_the_same_tokens_have_the_same_hash_only_after_the_same_prefix():
     ],
     ids=["ids over 255", "a key", "the kind of a key", "keys that could run together"],
 )
-def test_a_small_difference_changes_the_hash(one, other):
-    assert hash_block_tokens(None, *one) != hash_block_tokens(None, *other)
+def test_a_small_difference_changes_the_hash(first, other):
+    assert hash_block_tokens(None, *first) != hash_block_tokens(None, *other)
 
 
 def test_a_hash_does_not_change_between_processes_or_versions():

@@ -57,10 +57,10 @@ def test_best_of_gives_back_the_most_probable_samples():
     engine.add("a", prompt(10), max_tokens=4, n=2, best_of=4)
     engine.run()
     outputs = engine.outputs["a"].outputs
-    assert [one.index for one in outputs] == [0, 1]
+    assert [out.index for out in outputs] == [0, 1]
     # The fake model gives sample i a log-probability of -1 - i per token.
-    assert [one.token_ids for one in outputs] == expected_samples(prompt(10), 4, 2)
-    assert [one.logprobs for one in outputs] == [None, None], "log-probabilities were not requested"
+    assert [out.token_ids for out in outputs] == expected_samples(prompt(10), 4, 2)
+    assert [out.logprobs for out in outputs] == [None, None], "log-probabilities were not requested"
 
 
 @pytest.mark.parametrize("red", ["red", "\ud83d"], ids=["a word", "half a surrogate pair"])

@@ -49,7 +49,7 @@ def scene() -> Scene:
     plan = engine.engine.core.last_plan
     assert check_invariants(engine.scheduler, plan) == []
     first, second, samples = running = engine.scheduler.running
-    assert [one.seq_id for one in running] == ["first.0", "second.0", "samples.0"]
+    assert [sequence.seq_id for sequence in running] == ["first.0", "second.0", "samples.0"]
     waiting, blocks = engine.scheduler.waiting.peek(), engine.pool.blocks
     return Scene(
         engine.scheduler, plan, first, second, samples, waiting, engine.pool,
@@ -138,7 +138,7 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "change"), [(name, one) for name, changes in BROKEN.items() for one in changes]
+    ("name", "change"), [(name, change) for name, changes in BROKEN.items() for change in changes]
 )
 def test_an_invariant_that_is_broken_is_reported_by_its_name(name, change, scene):
     change(scene)

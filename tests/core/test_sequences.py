@@ -54,8 +54,8 @@ class TestForks:
         parent = request(n=3).sequences[0]
         parent.num_computed_tokens, parent.num_cached_tokens = 10, 8
         child, other = parent.fork(), parent.fork()
-        assert [one.seq_id for one in parent.request.sequences] == ["r.0", "r.1", "r.2"]
-        assert [one.index for one in (parent, child, other)] == [0, 1, 2]
+        assert [sequence.seq_id for sequence in parent.request.sequences] == ["r.0", "r.1", "r.2"]
+        assert [sequence.index for sequence in (parent, child, other)] == [0, 1, 2]
         assert (child.num_computed_tokens, child.num_cached_tokens) == (10, 8)
         child.append_token(77)
         assert parent.token_ids == other.token_ids == list(range(10))
@@ -78,18 +78,18 @@ def test_a_request_derives_its_needs_from_its_parameters():
 
 
 def test_slots_are_reserved_once_for_all_sequences_of_a_request():
-    slots, one = BatchSlots(4), request(n=3)
-    assert slots.num_needed(one) == 3
-    slots.take(one.sequences[0])
-    assert (one.sequences[0].slot, one.kept_slots, slots.free) == (0, [1, 2], [3])
-    assert slots.num_needed(one) == 1
-    child = one.sequences[0].fork()
+    slots, ask = BatchSlots(4), request(n=3)
+    assert slots.num_needed(ask) == 3
+    slots.take(ask.sequences[0])
+    assert (ask.sequences[0].slot, ask.kept_slots, slots.free) == (0, [1, 2], [3])
+    assert slots.num_needed(ask) == 1
+    child = ask.sequences[0].fork()
     slots.take_for_fork(child)
-    assert (child.slot, one.kept_slots, one.num_unforked, slots.num_needed(one)) == (1, [2], 1, 1)
+    assert (child.slot, ask.kept_slots, ask.num_unforked, slots.num_needed(ask)) == (1, [2], 1, 1)
     slots.release(child, for_fork=True)
-    assert (child.slot, sorted(one.kept_slots), one.num_unforked) == (None, [1, 2], 2)
-    slots.release(one.sequences[0])
-    assert (slots.free, one.kept_slots) == ([0, 1, 2, 3], [])
+    assert (child.slot, sorted(ask.kept_slots), ask.num_unforked) == (None, [1, 2], 2)
+    slots.release(ask.sequences[0])
+    assert (slots.free, ask.kept_slots) == ([0, 1, 2, 3], [])
 
 
 class TestMemoryAsked:

@@ -32,11 +32,11 @@ def test_beams_that_wait_for_a_preempted_sibling_yield_to_a_more_important_reque
     engine.engine.set_option("max_num_seqs", max_num_seqs)
     outputs = engine.run(max_steps=200)
     search = BeamSearch(width=2, max_tokens=14, eos_token_ids=frozenset({99}))
-    assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 2, 3], search)
-    for i, one in enumerate(outputs["urgent"].outputs):
-        assert one.token_ids == expected_output(prompt, params["max_tokens"], index=i)
+    assert [out.token_ids for out in outputs["beams"].outputs] == expected_beams([2, 2, 3], search)
+    for i, sample in enumerate(outputs["urgent"].outputs):
+        assert sample.token_ids == expected_output(prompt, params["max_tokens"], index=i)
     (made_way,) = [
-        one for one in engine.events_of(ev.RequestPreempted) if "urgent" in one.victim_of
+        event for event in engine.events_of(ev.RequestPreempted) if "urgent" in event.victim_of
     ]
     # The numbers are blocks, even if it was slots that were short.
     assert made_way.need == -(-len(prompt) // engine.scheduler.kv_cache_manager.block_size)
@@ -65,7 +65,7 @@ def test_beams_behind_a_request_in_its_batch_delay_are_not_preempted():
         scheduling_policy="priority", batch_delay=0.2, batch_size=3, enable_prefix_caching=False
     )
     engine.add("beams", [2, 3, 4, 5, 6], max_tokens=4, n=2, use_beam_search=True, priority=5)
-    for name in ("company", "more company"):
+    for name in ("neighbour", "another neighbour"):
         engine.add(name, [7], max_tokens=1, priority=5)
     while not engine.events_of(ev.RequestForked):
         engine.step()

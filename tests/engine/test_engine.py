@@ -155,9 +155,9 @@ class TestOutputs:
         engine.add("a", [1, 2], max_tokens=6, **params)
         pieces = []
         while engine.engine.has_unfinished_requests():
-            pieces += [one for output in engine.step() for one in output.outputs]
-        assert [one.index for one in pieces] == [0, 1] * 3 + [0] * 3
-        assert all(len(one.token_ids) == len(one.text) == len(one.logprobs) == 1 for one in pieces)
+            pieces += [piece for output in engine.step() for piece in output.outputs]
+        assert [piece.index for piece in pieces] == [0, 1] * 3 + [0] * 3
+        assert all(len(new.token_ids) == len(new.text) == len(new.logprobs) == 1 for new in pieces)
 
     def test_a_special_token_has_its_text_among_the_logprobs(self):
         engine = WatchedEngine()
@@ -184,7 +184,7 @@ def test_an_abort_ends_only_the_samples_that_still_run():
     for _ in range(4):
         engine.step()
     output = engine.engine.abort_request("a")
-    assert [one.finish_reason for one in output.outputs] == ["abort", "stop"]
+    assert [sample.finish_reason for sample in output.outputs] == ["abort", "stop"]
     assert [event.seq_id for event in engine.events_of(ev.RequestAborted)] == ["a.0"]
     engine.compare()
 

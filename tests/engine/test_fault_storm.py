@@ -89,7 +89,7 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
         for event in own
         if isinstance(event, ev.TokenSampled)
     ]
-    return found or sorted(tokens, key=lambda one: one[0])
+    return found or sorted(tokens, key=lambda entry: entry[0])
 
 
 @pytest.mark.parametrize(("seed", "num_blocks"), [(0, 30), (1, 100), (2, 30)])

@@ -47,7 +47,7 @@ def test_slots_that_an_accepted_request_needs_at_once_cannot_be_taken_away(how):
     engine.run()
     engine.engine.set_option("max_num_seqs", 3)
     engine.engine.set_option("max_num_seqs", 8)  # the value at the start
-    changes = [(one.name, one.value, one.old) for one in engine.events_of(ev.OptionChanged)]
+    changes = [(event.name, event.value, event.old) for event in engine.events_of(ev.OptionChanged)]
     assert changes == [("max_num_seqs", new, old) for new, old in ((4, 8), (3, 4), (8, 3))]
 
 

@@ -43,7 +43,7 @@ def test_explaining_every_token_changes_no_token(model):
     known = explained.fold.token_pieces.keys()
     for event in explained_by(explained):
         assert decode_line(encode_event(event))[1] == event, "it survives a recording"
-        assert {one.token_id for one in event.candidates} <= known, "each candidate has its text"
+        assert {word.token_id for word in event.candidates} <= known, "each candidate has its text"
 
 
 def test_every_sampled_token_has_its_explanation_just_before_it(model):
@@ -95,12 +95,12 @@ def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model)
 def test_a_watch_ends_with_its_sequence(model):
     run = start(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
     run.engine.explain_tokens("a.0")
-    watchers = run.engine.core.watchers
+    explainer = run.engine.core.watchers.explainer
     run.step()
-    assert watchers.active
+    assert explainer.active
     for _ in range(3):
         run.step()
-    assert not watchers.active
+    assert not explainer.active
 
 
 def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
@@ -120,22 +120,40 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
     found = explained_by(run)
     assert [event.step for event in found] == [2, 3, 4, 5, 6]
     for event in found[:-1]:
-        scores = [one.score for one in event.beams]
+        scores = [beam.score for beam in event.beams]
         assert scores == sorted(scores, reverse=True)
-        going_on = [one for one in event.beams if one.fate == "continues"]
+        going_on = [beam for beam in event.beams if beam.fate == "continues"]
         assert len(going_on) == 3 and event.beams[0] == going_on[0]
-        assert {one.fate for one in event.beams} == {"continues", "dropped"}
+        assert {beam.fate for beam in event.beams} == {"continues", "dropped"}
         gained = {
-            (one.token_id, round(one.logprob, 9))
-            for one in run.of(ev.TokenSampled)
-            if one.step == event.step
+            (sampled.token_id, round(sampled.logprob, 9))
+            for sampled in run.of(ev.TokenSampled)
+            if sampled.step == event.step
         }
-        assert gained == {(one.token_id, round(one.score, 9)) for one in going_on}
-        pruned = {one.seq_id for one in run.of(ev.BeamPruned) if one.step == event.step}
-        assert pruned.isdisjoint(one.seq_id for one in going_on)
+        assert gained == {(beam.token_id, round(beam.score, 9)) for beam in going_on}
+        pruned = {pruning.seq_id for pruning in run.of(ev.BeamPruned) if pruning.step == event.step}
+        assert pruned.isdisjoint(beam.seq_id for beam in going_on)
     (texts,) = run.of(ev.BeamsFound)
-    ended = [one.score for one in found[-1].beams if one.fate == "ends"]
+    ended = [beam.score for beam in found[-1].beams if beam.fate == "ends"]
     assert ended == pytest.approx(sorted(texts.logprobs, reverse=True))
+
+
+def test_a_step_that_runs_in_pieces_shows_its_candidates_before_the_draw_too(model, monkeypatch):
+    run = start(model, {"bad": {}, "good": {"temperature": 0.0}})
+    run.engine.explain_tokens("good.0")
+    runner = run.engine.core.runner.plain
+    execute_model = runner.execute_model
+
+    def fail(plan, watch):
+        if any(item.sequence.seq_id == "bad.0" for item in plan.scheduled):
+            raise RuntimeError
+        return execute_model(plan, watch)
+
+    monkeypatch.setattr(runner, "execute_model", fail)
+    run.step()
+    before, after = run.of(ev.TokenExplained)
+    assert (before.seq_id, before.token_id) == ("good.0", None)
+    assert {one.token_id for one in before.candidates} >= {after.token_id}
 
 
 def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(model):
@@ -148,10 +166,10 @@ def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_win
             before = found.pop((event.seq_id, event.position))
             assert before.chosen is None and before.step == event.step
             assert (before.num_left, before.cuts) == (event.num_left, event.cuts)
-            assert all(one.draw is None for one in before.candidates)
-            after = {one.token_id: one for one in event.candidates}
-            for one in before.candidates:
-                assert one.final_probability == after[one.token_id].final_probability
+            assert all(candidate.draw is None for candidate in before.candidates)
+            after = {candidate.token_id: candidate for candidate in event.candidates}
+            for candidate in before.candidates:
+                assert candidate.final_probability == after[candidate.token_id].final_probability
             # Only the winner and the second are added by the draw.
             assert len(after) - len(before.candidates) <= 2
     assert found == {}

@@ -83,7 +83,7 @@ def test_a_late_watcher_gets_the_text_so_far_and_then_each_tokens_text(engine, j
         events: list[ev.Event] = []
         stop = engine.subscribe(events.append)
         output = run(engine, num_steps)
-        seen = so_far + "".join(one.text for one in events if isinstance(one, ev.TokenSampled))
+        seen = so_far + "".join(part.text for part in events if isinstance(part, ev.TokenSampled))
         assert seen == EXPECTED[: joins + num_steps]
         stop()
         if num_steps == 1:

@@ -22,9 +22,9 @@ def test_a_paged_sequence_wastes_only_the_rest_of_its_last_block():
     engine, meter = watched()
     engine.add("a", [1] * 10, max_tokens=4)  # 13 tokens are computed in the end
     engine.run()
-    found = [(one.used, one.reserved, one.internal) for one in meter.samples]
+    found = [(sample.used, sample.reserved, sample.internal) for sample in meter.samples]
     assert found == [(10, 2, 0), (11, 1, 0), (12, 0, 0), (13, 0, 3)]
-    assert [one.waste for one in meter.samples] == [2 / 12, 1 / 12, 0.0, 3 / 16]
+    assert [sample.waste for sample in meter.samples] == [2 / 12, 1 / 12, 0.0, 3 / 16]
 
 
 def test_free_blocks_that_no_reservation_fits_into_are_external_waste():
@@ -35,9 +35,9 @@ def test_free_blocks_that_no_reservation_fits_into_are_external_waste():
     engine.add("b", [2], max_tokens=5)
     engine.add("c", [3], max_tokens=1)
     engine.run()
-    assert [one.num_running for one in meter.samples] == [2, 2, 2, 1, 1]
+    assert [sample.num_running for sample in meter.samples] == [2, 2, 2, 1, 1]
     # Even with 4 free neighbours elsewhere.
-    assert [one.external for one in meter.samples] == [12] * 5
+    assert [sample.external for sample in meter.samples] == [12] * 5
 
 
 def test_shared_slots_count_once_and_copies_count():
@@ -75,4 +75,4 @@ def test_used_slots_match_a_naive_count_in_the_engine():
         for _ in range(rng.randint(0, 4)):
             engine.step()
     engine.run()
-    assert [(one.used, one.num_blocks_in_use, one.num_running) for one in meter.samples] == found
+    assert [(use.used, use.num_blocks_in_use, use.num_running) for use in meter.samples] == found

@@ -63,9 +63,9 @@ def test_a_request_is_found_without_reading_an_event(recorded):
     recording = Recording(path)
     recording.close()
     arrived = {
-        one.request_id: index
-        for index, one in enumerate(engine.events)
-        if isinstance(one, RequestArrived)
+        event.request_id: index
+        for index, event in enumerate(engine.events)
+        if isinstance(event, RequestArrived)
     }
     assert len(arrived) > 3
     assert {name: recording.arrival(name) for name in arrived} == arrived

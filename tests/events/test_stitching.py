@@ -20,7 +20,7 @@ def event(seq: int) -> Event:
 
 
 def stitched(stitcher: Stitcher, events: list[Event]) -> list[Event | None]:
-    lines = b"".join(stitcher.take(encode_event(one)[:-1]) for one in events)
+    lines = b"".join(stitcher.take(encode_event(event)[:-1]) for event in events)
     return [decode_line(line)[1] for line in lines.splitlines()]
 
 

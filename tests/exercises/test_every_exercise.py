@@ -68,16 +68,16 @@ def first_failure(behaviour: Behaviour) -> str | None:
 
 @pytest.mark.parametrize(
     "exercise",
-    [one for one in exercises() if not one.is_hunt and one.name not in NOT_CHEAP],
+    [known for known in exercises() if not known.finds_bug and known.name not in NOT_CHEAP],
     ids=lambda exercise: exercise.name,
 )
 def test_the_engine_passes_and_the_stub_and_the_known_mistakes_fail(
     exercise, tmp_path, monkeypatch
 ):
     behaviours = [
-        one._replace(examples=min(one.examples, NUM_CASES)) for one in exercise.behaviours()[:-1]
+        part._replace(examples=min(part.examples, NUM_CASES)) for part in exercise.behaviours()[:-1]
     ]
-    assert [first_failure(one) for one in behaviours] == [None] * len(behaviours)
+    assert [first_failure(behaviour) for behaviour in behaviours] == [None] * len(behaviours)
     file = tmp_path / exercise.student_file
     # The visible tests import a module of this name.
     monkeypatch.setitem(sys.modules, file.stem, import_module(exercise.module))
@@ -86,16 +86,16 @@ def test_the_engine_passes_and_the_stub_and_the_known_mistakes_fail(
 
     file.write_text(stub(exercise), encoding="utf-8")
     with plugged_in(exercise, file):
-        assert all("TODO" in (first_failure(one) or "") for one in behaviours)
+        assert all("TODO" in (first_failure(behaviour) or "") for behaviour in behaviours)
 
     ways = []
     for mistake in exercise.mistakes:
         file.write_text(mistake.source(exercise.source), encoding="utf-8")
         with plugged_in(exercise, file):
-            ways.append([first_failure(one) for one in behaviours])
+            ways.append([first_failure(behaviour) for behaviour in behaviours])
     known = exercise.mistakes
-    passed = [one.name for one, way in zip(known, ways, strict=True) if not any(way)]
+    passed = [mistake.name for mistake, way in zip(known, ways, strict=True) if not any(way)]
     assert len(passed) <= 2, f"{passed}: only rare faults need more cases"
-    assert all(one.believes for one in known)
-    assert len({one.hint for one in known}) == len(known) >= MIN_MISTAKES
+    assert all(mistake.believes for mistake in known)
+    assert len({mistake.hint for mistake in known}) == len(known) >= MIN_MISTAKES
     assert len(set(map(str, ways))) >= MIN_MISTAKES, "different mistakes fail in different ways"

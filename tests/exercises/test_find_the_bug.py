@@ -9,10 +9,10 @@ from minivllm.lessons.checker.bugs.judge import RULES, judge, right_answer
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.dev_check import dev_check
 
-HUNTS = [one for one in exercises() if one.is_hunt]
+BUGS = [exercise for exercise in exercises() if exercise.finds_bug]
 
 
-@pytest.mark.parametrize("exercise", HUNTS, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", BUGS, ids=lambda exercise: exercise.name)
 def test_the_engine_with_the_fault_gives_the_recording_again_and_without_it_another(exercise):
     assert exercise.recording.stat().st_size < 64_000
     assert list(dev_check(exercise)) == []
@@ -36,7 +36,7 @@ def test_an_answer_that_the_run_does_not_bear_out_is_a_fault(change, complaint, 
 
 
 def test_the_exercises_ask_for_different_steps_or_rules():
-    assert len(set(map(right_answer, HUNTS))) == len(HUNTS) >= 6
+    assert len(set(map(right_answer, BUGS))) == len(BUGS) >= 6
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_the_exercises_ask_for_different_steps_or_rules():
 )
 def test_an_answer_that_cannot_be_read_gets_one_sentence(text, complaint, tmp_path):
     (tmp_path / "answer.toml").write_text(text)
-    result = judge(HUNTS[0], tmp_path / "answer.toml")
+    result = judge(BUGS[0], tmp_path / "answer.toml")
     assert result.exit_status == 2 and complaint in result.could_not_run.text
     assert result.score == 0
 
 
 def test_no_wrong_answer_passes_or_is_told_the_right_one(tmp_path):
     file = tmp_path / "answer.toml"
-    for exercise in HUNTS:
+    for exercise in BUGS:
         right = right_answer(exercise)
         for step in (right.step - 1, right.step, right.step + 1):
             for rule in RULES:
@@ -71,13 +71,13 @@ def test_no_wrong_answer_passes_or_is_told_the_right_one(tmp_path):
 
 
 def test_a_student_starts_answers_and_passes(home, capsys):
-    exercise = HUNTS[0]
+    exercise = BUGS[0]
     assert main(["exercise", "demo", exercise.name]) == 0  # its page says so before `start`
     assert "recording.jsonl --step 1" in capsys.readouterr().out
     assert main(["exercise", "start", exercise.name]) == 0
     folder = home / "workspace" / exercise.name
     names = {"answer.toml", "recording.jsonl", "README.md", "AGENTS.md"}
-    assert {one.name for one in folder.iterdir()} == names
+    assert {path.name for path in folder.iterdir()} == names
     assert main(["exercise", "check", exercise.name]) == 1
     told = capsys.readouterr().out
     assert "nothing is broken" in told and "0 of 3 checks" in told

@@ -24,14 +24,14 @@ HOMES = {
     "BlockPool": "minivllm.core.block_pool",
     "KVCacheManager": "minivllm.core.kv_cache_manager",
 }
-LESSONS = {one.lesson: one for one in COURSE}
-EXERCISES = {one.name: one for one in PRACTICE}
+LESSONS = {concept.lesson: concept for concept in COURSE}
+EXERCISES = {practice.name: practice for practice in PRACTICE}
 
 
 def test_every_lesson_and_exercise_has_an_entry_in_the_order_of_the_course():
-    assert list(LESSONS) == [one.name for one in lessons()]
-    assert list(EXERCISES) == [one.name for one in exercises()]
-    assert sorted(name for one in COURSE for name in one.exercises) == sorted(EXERCISES)
+    assert list(LESSONS) == [lesson.name for lesson in lessons()]
+    assert list(EXERCISES) == [exercise.name for exercise in exercises()]
+    assert sorted(name for concept in COURSE for name in concept.exercises) == sorted(EXERCISES)
 
 
 def test_no_lesson_and_no_exercise_needs_a_concept_before_it_is_taught():
@@ -50,11 +50,11 @@ def test_no_lesson_and_no_exercise_needs_a_concept_before_it_is_taught():
 
 
 def test_no_lesson_of_the_main_track_needs_the_kernel_track():
-    kernels = {one.name for one in lessons() if one.track == "kernels"}
+    kernels = {lesson.name for lesson in lessons() if lesson.track == "kernels"}
     terms = {term for name in kernels for term in LESSONS[name].teaches}
-    for one in lessons():
-        if one.track == "main":
-            assert not (set(one.needs) & kernels or set(LESSONS[one.name].needs) & terms)
+    for lesson in lessons():
+        if lesson.track == "main":
+            assert not (set(lesson.needs) & kernels or set(LESSONS[lesson.name].needs) & terms)
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -64,21 +64,21 @@ def test_a_lesson_names_what_it_teaches_and_nothing_that_comes_later(name):
     texts = list(texts_of(ROOT / f"lessons/course/{stem}.py"))
     for term in LESSONS[name].teaches:
         assert any(mentions(term, text) for text in texts), term
-    later = [one for one in lessons() if one.number > lesson.number]
-    for one in later if lesson.track == "main" else []:
-        for term in LESSONS[one.name].teaches:
+    later = [other for other in lessons() if other.number > lesson.number]
+    for other in later if lesson.track == "main" else []:
+        for term in LESSONS[other.name].teaches:
             early = [text for text in texts if mentions(term, text) and not SEE.search(text)]
-            assert not early, f"{term!r}, which is taught in {one.name}: {early[0]}"
+            assert not early, f"{term!r}, which is taught in {other.name}: {early[0]}"
 
 
-@pytest.mark.parametrize("exercise", exercises(), ids=lambda one: one.name)
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 def test_an_exercise_uses_no_term_of_a_later_lesson_that_it_does_not_explain(exercise):
     page = exercise.readme
     texts = [*re.split(r"\n\s*\n|\n(?= *(?:\d\.|-) )", page), *exercise.hints]
     defined = " ".join(re.findall(r"(?<!\*)\*(\w[^*\n]*)\*(?!\*)", page))
     for lesson in lessons():
         for term in LESSONS[lesson.name].teaches if lesson.number > exercise.lesson else ():
-            early = [one for one in texts if mentions(term, one) and not SEE.search(one)]
+            early = [text for text in texts if mentions(term, text) and not SEE.search(text)]
             later = f"{term!r}, which is taught in {lesson.name}"
             assert mentions(term, defined) or not early, f"{later}: {early[0]}"
 

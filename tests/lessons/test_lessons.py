@@ -59,7 +59,7 @@ def play(lesson: Lesson, shelf: ModelShelf) -> Run:
                 for given in question.why
                 if not question.is_right(given, truth)
             ]
-    truths = [one.truth for one in player.questions]
+    truths = [question.truth for question in player.questions]
     run = Run(lesson, player.pages, questions, truths, verdicts, pictures)
     player.close()
     return run
@@ -77,7 +77,7 @@ def test_a_lesson_runs_to_its_end_with_true_claims_beside_the_panels_it_names(ru
     assert all(page.focus is not None and page.stage is not None for page in run.pages)
     before = takewhile(lambda page: not page.asks, run.pages)
     assert not any("terminals" in page.text for page in before), "words come first"
-    named = next(one.panels for one in COURSE if one.lesson == run.lesson.name)
+    named = next(concept.panels for concept in COURSE if concept.lesson == run.lesson.name)
     assert set(named) <= {page.focus for page in run.pages}
     shown = "\n".join((*(page.text for page in run.pages), *run.pictures))
     assert "\N{REPLACEMENT CHARACTER}" not in shown

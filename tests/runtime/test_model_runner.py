@@ -69,10 +69,10 @@ def test_tokens_that_the_prefix_cache_holds_are_not_written(decoder):
 
 def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, peer):
     run = PlannedRunner(decoder)
-    one, unfinished, two = (run.new(prompt(length, seed=length)) for length in (5, 50, 9))
-    logits = run.run((two, 9), (unfinished, 20), (one, 5))
+    first, unfinished, second = (run.new(prompt(length, seed=length)) for length in (5, 50, 9))
+    logits = run.run((second, 9), (unfinished, 20), (first, 5))
     assert logits.shape == (2, VOCAB_SIZE)
-    for row, sequence in zip(logits, (two, one), strict=True):
+    for row, sequence in zip(logits, (second, first), strict=True):
         torch.testing.assert_close(row, peer_logits(peer, sequence.token_ids), rtol=1e-4, atol=1e-5)
     assert run.run((unfinished, 20)).shape == (0, VOCAB_SIZE)
 

@@ -102,7 +102,7 @@ def tokens_of(
     if wrong_every:
         _draw_wrongly(engine.core.scheduler._drafter._proposer._proposer._runner, wrong_every)
     found: dict[str, list] = {}
-    late = sorted(enumerate(requests), key=lambda one: one[1][2])
+    late = sorted(enumerate(requests), key=lambda pair: pair[1][2])
     step = 0
     while late or engine.has_unfinished_requests():
         while late and late[0][1][2] <= step:
@@ -215,7 +215,7 @@ def test_a_draft_changes_a_token_only_where_two_logits_tie(
     if not cpu_ops().linear_is_fast and not limit:
         pytest.skip("oneDNN's products depend on the batch")
     options = {"attention_backend": "cpu", "kv_cache_dtype": kv_cache_dtype}
-    options |= {"num_gpu_blocks_override": 40, "kept": lambda one: one}
+    options |= {"num_gpu_blocks_override": 40, "kept": lambda tokens: tokens}
     drafts = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 4}
 
     def run(*biases: dict[int, float] | None) -> list[tuple[CompletionOutput, CompletionOutput]]:
@@ -231,15 +231,17 @@ def test_a_draft_changes_a_token_only_where_two_logits_tie(
     assert plain.token_ids == drafted.token_ids
     biases = []
     for rows in zip(plain.logprobs, drafted.logprobs, strict=True):
-        one, two = sorted(rows[0], key=lambda token: rows[0][token].rank)[:2]
-        gaps = [row[one].logprob - row[two].logprob for row in rows]
+        first, second = sorted(rows[0], key=lambda token: rows[0][token].rank)[:2]
+        gaps = [row[first].logprob - row[second].logprob for row in rows]
         assert abs(gaps[0] - gaps[1]) <= limit
-        biases.append({two: sum(gaps) / 2})
+        biases.append({second: sum(gaps) / 2})
     for bias, outputs in zip(biases, run(*biases), strict=True):
         tokens = zip(*(output.token_ids for output in outputs), strict=False)
-        for position, (one, two) in enumerate(tokens):
-            if one != two:
+        for position, (first, second) in enumerate(tokens):
+            if first != second:
                 for row in (output.logprobs[position] for output in outputs):
-                    logits = [row[token].logprob + bias.get(token, 0.0) for token in (one, two)]
+                    logits = [
+                        row[token].logprob + bias.get(token, 0.0) for token in (first, second)
+                    ]
                     assert abs(logits[0] - logits[1]) <= limit
                 break

@@ -22,8 +22,8 @@ def first_longest_match(text: list[int], longest: int, shortest: int) -> tuple[i
 
 
 @given(TEXTS, st.integers(1, 5), st.integers(1, 5))
-def test_the_bytes_find_what_two_loops_find(text: list[int], one: int, other: int) -> None:
-    longest, shortest = max(one, other), min(one, other)
+def test_the_bytes_find_what_two_loops_find(text: list[int], first: int, second: int) -> None:
+    longest, shortest = max(first, second), min(first, second)
     expected = first_longest_match(text, longest, shortest)
     assert find_match(array("I", text), longest, shortest) == expected
 

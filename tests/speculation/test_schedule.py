@@ -69,10 +69,10 @@ def test_drafts_take_only_the_budget_that_prompts_and_decodes_leave() -> None:
     engine.step()
     engine.add("b", prompt(20, 50), max_tokens=4)
     engine.step()
-    assert [one.num_tokens for one in engine.fold.scheduled] == [1, 7], "a chunk comes first"
+    assert [item.num_tokens for item in engine.fold.scheduled] == [1, 7], "a chunk comes first"
     for _ in range(3):
         engine.step()
-    shares = {one.seq_id: one.num_tokens for one in engine.fold.scheduled}
+    shares = {item.seq_id: item.num_tokens for item in engine.fold.scheduled}
     assert shares == {"a.0": 1 + 4, "b.0": 1 + 2}, "b's decode comes before a's drafts"
 
 
@@ -82,7 +82,7 @@ def test_the_drafts_of_all_sequences_share_what_is_left_of_the_budget() -> None:
         engine.add(name, prompt(4), max_tokens=30)
     engine.step()
     engine.step()
-    assert [one.num_tokens for one in engine.fold.scheduled] == [1 + 4, 1 + 2]
+    assert [item.num_tokens for item in engine.fold.scheduled] == [1 + 4, 1 + 2]
 
 
 def test_drafts_preempt_no_sequence_and_end_where_no_block_is_free() -> None:
@@ -103,7 +103,7 @@ def test_drafts_that_fit_into_the_blocks_of_a_sequence_leave_the_free_block_to_a
     engine.add("b", prompt(6, 50), max_tokens=9)
     engine.step()
     engine.step()
-    assert [one.num_tokens for one in engine.fold.scheduled] == [1 + 2, 1 + 4]
+    assert [item.num_tokens for item in engine.fold.scheduled] == [1 + 2, 1 + 4]
 
 
 def test_the_proposer_forgets_a_preempted_sequence() -> None:
@@ -120,7 +120,7 @@ def test_the_proposer_forgets_a_preempted_sequence() -> None:
 
 def test_a_text_stop_inside_a_draft_ends_the_text_there() -> None:
     tokens = expected_output(prompt(6), 12)
-    text = "".join(chr(32 + one) for one in tokens)
+    text = "".join(chr(32 + token_id) for token_id in tokens)
     plain, drafted = WatchedEngine(), engine_with()
     for engine in (plain, drafted):
         engine.add("a", prompt(6), max_tokens=12, stop=[text[5:7]])
@@ -161,4 +161,4 @@ def test_in_a_large_batch_only_likely_drafts_are_computed() -> None:
     engine.step()
     engine.step()
     # The drafts before those of a sequence are rows, too: 4, 8, 12 and 15.
-    assert [one.num_tokens for one in engine.fold.scheduled] == [1 + 4, 1 + 4, 1 + 3, 1 + 3]
+    assert [item.num_tokens for item in engine.fold.scheduled] == [1 + 4, 1 + 4, 1 + 3, 1 + 3]

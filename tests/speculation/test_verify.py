@@ -20,7 +20,7 @@ def final(drafts: list[int], drawn: list[int | SamplingError]) -> list | None:
     item = ScheduledDrafts(own, 2, 1 + len(drafts), sampling=[own], draft_token_ids=drafts)
     plan = SchedulerOutput(1, 9, [item], num_draft_tokens=len(drafts))
     rows = plan.sampling_sequences()
-    tokens = [one if one is NAN else SampledToken(one) for one in drawn]
+    tokens = [value if value is NAN else SampledToken(value) for value in drawn]
     left, verified = verify(plan, list(zip(rows, tokens, strict=True)))
     if left:
         assert (left, verified) == ([(own, tokens[0])], [])

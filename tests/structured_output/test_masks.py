@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.model.sampler_twin import make_sequence
+from support.model.sampler_reference import make_sequence
 
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import DraftedSequence
@@ -71,7 +71,7 @@ def test_the_library_and_the_automaton_allow_the_same_tokens(
         allowed = automaton.allowed_tokens(state, vocabulary, eos)
         assert allowed == theirs
         assert automaton.may_end(state) == matcher.is_accepting()
-        going_on = [one for one in allowed if one not in eos]
+        going_on = [token_id for token_id in allowed if token_id not in eos]
         if not going_on:
             break
         token_id = going_on[choice % len(going_on)]
@@ -177,7 +177,7 @@ def test_rows_with_and_without_a_grammar_and_rows_after_drafts_share_one_step(
     ]  # fmt: skip
     shape = len(rows), house.tokenizer.vocab_size
     logits = torch.randn(shape, generator=torch.Generator().manual_seed(3))
-    together = [one.token_id for one in Sampler(end_ids)(logits, rows)]
+    together = [token.token_id for token in Sampler(end_ids)(logits, rows)]
     for row, regex, output in [
         (1, digits, []), (2, digits, drafts[:1]), (3, digits, drafts[:2]), (6, letters, []),
     ]:  # fmt: skip

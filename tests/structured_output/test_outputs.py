@@ -68,7 +68,7 @@ def test_each_form_is_kept_and_its_request_stops(
     generate: Callable[..., FollowedRun], house
 ) -> None:
     run = generate([("A fox", form, {"temperature": 1.3, "n": 2}) for form in FORMS])
-    texts = [[house.tokenizer.decode(one) for one in run.outputs[f"r{i}"]] for i in range(5)]
+    texts = [[house.tokenizer.decode(ids) for ids in run.outputs[f"r{i}"]] for i in range(5)]
     ends = {event.seq_id: event.reason for event in run.of(ev.RequestFinished)}
     assert all(ends[f"r{number}.{index}"] == "stop" for number in range(3) for index in (0, 1))
     for text in texts[0]:
@@ -164,7 +164,7 @@ def test_preemption_hits_chunks_samples_and_drafts_change_no_token(
 ) -> None:
     # Equal prompts hit each other's blocks.
     given = [{"temperature": 0.5 * i, "n": 1 + i % 2, "max_tokens": 24} for i in range(4)]
-    requests = [("The fox. " * 4, *one) for one in zip(LONG, given, strict=True)]
+    requests = [("The fox. " * 4, *pair) for pair in zip(LONG, given, strict=True)]
     roomy = generate(requests, enable_prefix_caching=False, enable_chunked_prefill=False)
     small = {"num_gpu_blocks_override": 18, "max_num_batched_tokens": 12, "block_size": 4}
     tight = generate(requests, **small, speculative_config=speculative_config)
@@ -181,8 +181,8 @@ def test_forced_tokens_are_drafted_and_save_steps(generate: Callable[..., Follow
     plain, jumping = generate([request]), generate([request], speculative_config=SPECULATIONS[1])
     assert jumping.outputs == plain.outputs
     drafts = jumping.of(ev.DraftProposed)
-    assert {one.source for one in drafts} == {"grammar"}
-    assert max(len(one.token_ids) for one in drafts) == 4
+    assert {draft.source for draft in drafts} == {"grammar"}
+    assert max(len(draft.token_ids) for draft in drafts) == 4
     verified = [event.num_accepted for event in jumping.of(ev.DraftVerified)]
     assert verified == [len(draft.token_ids) for draft in drafts]
     assert jumping.engine.inspect().step < plain.engine.inspect().step / 2

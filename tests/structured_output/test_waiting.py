@@ -72,9 +72,9 @@ def test_grammars_are_compiled_in_a_thread_and_only_once(house, monkeypatch) -> 
     for name in "ab":
         engine.add_request(name, "A fox", params)
     outputs = [
-        one for _ in range(9999) if engine.has_unfinished_requests() for one in engine.step()
+        output for _ in range(9999) if engine.has_unfinished_requests() for output in engine.step()
     ]
-    texts = {one.request_id: one.outputs[0].text for one in outputs if one.finished}
+    texts = {output.request_id: output.outputs[0].text for output in outputs if output.finished}
     assert texts["a"] == texts["b"] and texts["a"].isdigit() and len(texts["a"]) == 3
     assert checked == [Specification.of(DIGITS)]
 
@@ -171,8 +171,8 @@ def test_a_branch_that_repeats_one_letter_for_ever_ends_with_max_tokens(generate
     """If llguidance collected the forced letters, the engine's thread would never return."""
     run = generate([("A fox", {"grammar": grammar}, {"max_tokens": 20, "seed": seed})
                     for seed in range(4)])  # fmt: skip
-    texts = [run.engine.tokenizer.decode(one[0]) for one in run.outputs.values()]
-    assert all(re.fullmatch("b|cx+", text) for text in texts) and any("x" in one for one in texts)
+    texts = [run.engine.tokenizer.decode(samples[0]) for samples in run.outputs.values()]
+    assert all(re.fullmatch("b|cx+", text) for text in texts) and any("x" in text for text in texts)
 
 
 LINK = {"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}
@@ -224,7 +224,7 @@ def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(
     run.add("plain", [5, 6, 7], {})
     errors = {}
     while run.engine.has_unfinished_requests():
-        errors |= {one.request_id: one.error for one in run.engine.step() if one.finished}
+        errors |= {out.request_id: out.error for out in run.engine.step() if out.finished}
     assert "leave structured_outputs out" in errors["form"] and errors["plain"] is None
 
 
@@ -261,21 +261,21 @@ def watched(house, n: int = 2) -> FollowedRun:
 
 def test_the_state_of_a_watched_grammar_comes_before_its_token(house) -> None:
     run = watched(house)
-    states = {(one.seq_id, one.position): one for one in run.of(ev.GrammarState)}
-    explained = [one for one in run.of(ev.TokenExplained) if one.token_id is not None]
-    own = [one for one in explained if one.seq_id != "plain.0"]
-    assert set(states) == {(one.seq_id, one.position) for one in own}
+    states = {(state.seq_id, state.position): state for state in run.of(ev.GrammarState)}
+    explained = [event for event in run.of(ev.TokenExplained) if event.token_id is not None]
+    own = [event for event in explained if event.seq_id != "plain.0"]
+    assert set(states) == {(event.seq_id, event.position) for event in own}
     assert len(states) == len(run.of(ev.GrammarState))  # the preview and the draw share one
     for event in own:
         state, (cut, *_) = states[event.seq_id, event.position], event.cuts
         assert state.seq < event.seq
         assert (cut.name, cut.num_left) == ("structured_outputs", state.num_allowed)
         assert state.forced == (event.num_left == 1 == state.num_allowed)
-        refused = [one for one in event.candidates if one.cut_by == "structured_outputs"]
+        refused = [token for token in event.candidates if token.cut_by == "structured_outputs"]
         if refused:
-            best = max(refused, key=lambda one: one.logit)
+            best = max(refused, key=lambda candidate: candidate.logit)
             assert state.refused_token_id == best.token_id
             assert state.refused_probability == pytest.approx(best.probability, rel=1e-4)
-    assert any(one.forced for one in states.values())
+    assert any(state.forced for state in states.values())
     pieces = run.fold.token_pieces
-    assert all(one.refused_token_id in pieces for one in states.values())
+    assert all(state.refused_token_id in pieces for state in states.values())

@@ -84,7 +84,7 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
         assert all(words in keys for words in ("R race", "7 how", "q leave"))
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
-        engine.core.runner.answers["more"] = [1, 2, 3]
+        engine.core.runner.plain.answers["more"] = [1, 2, 3]
         engine.step()
         put(app, *events[before:])
         await until(pilot, lambda: "LIVE" in header() and "more" in all_drawn(app))
@@ -129,11 +129,11 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix, no_footer) -
     painted: list[str] = []
 
     async def script(pilot: Pilot) -> None:
-        for one in app.screen.query(Panel):
+        for shown in app.screen.query(Panel):
             # Count painted rows; Textual keeps the unchanged ones.
-            original = one.render_line
-            one.render_line = lambda y, one=one, original=original: (
-                painted.append(one.id),
+            original = shown.render_line
+            shown.render_line = lambda y, shown=shown, original=original: (
+                painted.append(shown.id),
                 original(y),
             )[1]
         token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")

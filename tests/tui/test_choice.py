@@ -81,16 +81,16 @@ def choice_at(run, position: int, seq_id: str | None = SEQUENCE, **options) -> C
 
 
 def explained_in(events: list[ev.Event]) -> list[ev.TokenExplained]:
-    return [one for one in events if isinstance(one, ev.TokenExplained)]
+    return [event for event in events if isinstance(event, ev.TokenExplained)]
 
 
 def test_what_is_drawn_is_the_last_explanation_among_the_events(run) -> None:
     pieces = {}
     for position in range(0, len(run.events) + 1, 7):
         events = run.events[:position]
-        for one in events:
-            if isinstance(one, ev.TokensNamed):
-                pieces |= one.pieces
+        for event in events:
+            if isinstance(event, ev.TokensNamed):
+                pieces |= event.pieces
         shown = choice_at(run, position)
         model = shown.context.transport.view
         text = "\n".join(rows(shown, model, 130, 24))
@@ -99,7 +99,7 @@ def test_what_is_drawn_is_the_last_explanation_among_the_events(run) -> None:
             assert "--explain-tokens" in text
             continue
         newest = found[-1]
-        words = [clean(pieces[one.token_id]) for one in found[-6:]]
+        words = [clean(pieces[event.token_id]) for event in found[-6:]]
         assert f"token {newest.position}, step {newest.step}" in shown.title(model, 130)
         assert "".join(words).strip() in text.replace("\n", "")
         winner = next(row for row in text.splitlines() if "▶" in row)
@@ -130,8 +130,8 @@ def test_a_greedy_choice_has_the_models_probabilities_and_no_race(run) -> None:
     last = explained_in(run.events)[-1]
     share = probability_of(last.position)
     found = tuple(
-        msgspec.structs.replace(one, final_probability=float(index == 0), cut_by=None, draw=None)
-        for index, one in enumerate(last.candidates[:2])
+        msgspec.structs.replace(token, final_probability=float(index == 0), cut_by=None, draw=None)
+        for index, token in enumerate(last.candidates[:2])
     )
     greedy = msgspec.structs.replace(last, temperature=0.0, candidates=found, cuts=(), num_left=1)
     run.events[run.events.index(last)] = greedy
@@ -146,7 +146,7 @@ def test_a_greedy_choice_has_the_models_probabilities_and_no_race(run) -> None:
 def test_before_the_draw_there_are_candidates_and_no_winner(run) -> None:
     last = explained_in(run.events)[-1]
     index = run.events.index(last)
-    undrawn = tuple(msgspec.structs.replace(one, draw=None) for one in last.candidates)
+    undrawn = tuple(msgspec.structs.replace(candidate, draw=None) for candidate in last.candidates)
     run.events[index] = msgspec.structs.replace(last, token_id=None, candidates=undrawn)
     del run.events[index + 1 :]
     shown = choice_at(run, index + 1)
@@ -164,7 +164,7 @@ def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(
     stop = len(run.events) - 40
     waiting, run.events = run.events[stop:], run.events[:stop]
     app = app_for(run)
-    positions = [one.position for one in explained_in(run.events)]
+    positions = [event.position for event in explained_in(run.events)]
 
     async def look(pilot) -> None:
         app.context.selection.choose(sequence(SEQUENCE))
@@ -196,15 +196,15 @@ def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(
 
 def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run, no_footer) -> None:
     app = app_for(run)
-    ids = [one.token_id for one in explained_in(run.events)]
-    found = next(one for one in explained_in(run.events)[-3::-1] if ids.count(one.token_id) == 1)
+    ids = [event.token_id for event in explained_in(run.events)]
+    found = next(word for word in explained_in(run.events)[-3::-1] if ids.count(word.token_id) == 1)
 
     async def look(pilot) -> None:
         app.context.selection.choose(sequence(SEQUENCE))
         await show_screen(pilot, "choice")
         wanted = token(SEQUENCE, found.position)
         rows = panel(app, "choice")._lines
-        row = next(one for one in rows if any(wanted in span[2:] for span in one))
+        row = next(row for row in rows if any(wanted in span[2:] for span in row))
         begin = next(at for at, span in enumerate(row) if wanted in span[2:])
         await click(pilot, "choice", text_of(row[begin:]).lstrip())
         assert app.context.selection.last == token(SEQUENCE, found.position)

@@ -36,8 +36,8 @@ def moments(stage):
             position = model.fold.sequences[event.seq_id].num_tokens
             drafted[event.seq_id] = Drafted(event, position)
         elif isinstance(event, ev.DraftVerified):
-            one = drafted[event.seq_id]
-            one.num_accepted, one.own = event.num_accepted, event.token_id
+            draft = drafted[event.seq_id]
+            draft.num_accepted, draft.own = event.num_accepted, event.token_id
         model.apply(event)
         yield model, event, drafted
 
@@ -59,13 +59,13 @@ def test_the_marks_on_a_slot_are_the_drafts_of_the_step(drafts) -> None:
         for seq_id in model.fold.running:
             line = lines[2 * model.fold.sequences[seq_id].slot + 1]
             pending = right = wrong = ""
-            if one := drafted.get(seq_id):
-                accepted = one.num_accepted or 0
-                pending = words(model, one.token_ids) if one.num_accepted is None else ""
-                right = words(model, one.token_ids[:accepted])
-                wrong = "" if pending else words(model, one.token_ids[accepted:])
+            if draft := drafted.get(seq_id):
+                accepted = draft.num_accepted or 0
+                pending = words(model, draft.token_ids) if draft.num_accepted is None else ""
+                right = words(model, draft.token_ids[:accepted])
+                wrong = "" if pending else words(model, draft.token_ids[accepted:])
             shown = [marked(line, style) for style in (PENDING, ACCEPTED, REJECTED)]
-            assert shown == [one.replace(" ", "") for one in (pending, right, wrong)]
+            assert shown == [part.replace(" ", "") for part in (pending, right, wrong)]
             text = text_of(line).strip()
             assert text.count("[") == text.count("]") == bool(pending or wrong)
             kinds |= {name for name, said in zip("prw", shown, strict=True) if said}
@@ -77,14 +77,14 @@ def test_the_last_block_fills_with_drafts_and_loses_the_wrong_ones(drafts) -> No
     for model, event, drafted in moments(drafts):
         if not isinstance(event, ev.DraftVerified | ev.StepEnd | ev.DraftProposed):
             continue
-        for one in drafted.values():
-            state = model.fold.sequences.get(one.seq_id)
+        for draft in drafted.values():
+            state = model.fold.sequences.get(draft.seq_id)
             for entry, block_id in enumerate(state.block_table if state else ()):
                 known = max(min(state.num_tokens, state.num_computed_tokens, (entry + 1) * size), 0)
                 inside = [
-                    (token_id, None if one.num_accepted is None else at < one.num_accepted)
-                    for at, token_id in enumerate(one.token_ids)
-                    if max(known, entry * size) <= one.position + at < (entry + 1) * size
+                    (token_id, None if draft.num_accepted is None else at < draft.num_accepted)
+                    for at, token_id in enumerate(draft.token_ids)
+                    if max(known, entry * size) <= draft.position + at < (entry + 1) * size
                 ]
                 panel = Inspector()
                 panel.context = context_with(block(block_id))
@@ -112,8 +112,8 @@ def test_the_budget_has_a_part_for_drafts(drafts) -> None:
     for model, event, drafted in moments(drafts):
         if not isinstance(event, ev.StepEnd) or not drafted:
             continue
-        total = sum(len(one.token_ids) for one in drafted.values())
-        right = sum(one.num_accepted for one in drafted.values())
+        total = sum(len(draft.token_ids) for draft in drafted.values())
+        right = sum(draft.num_accepted for draft in drafted.values())
         bar, sums = rows(Budget(), model, 64, 3)[:2]
         assert bar.count("?") == total and missing_from(sums, f"drafts {total}") == []
         assert bar.strip("·")[-1] == "?", "drafts are planned last"
@@ -139,14 +139,14 @@ def test_the_detail_marks_the_drafts_of_earlier_steps_and_counts_them(drafts) ->
     for model, event, drafted in moments(drafts):
         if not isinstance(event, ev.StepEnd):
             continue
-        for one in drafted.values():
-            total = totals.setdefault(one.seq_id, [0, 0])
-            total[0] += one.num_accepted
-            total[1] += len(one.token_ids)
+        for draft in drafted.values():
+            total = totals.setdefault(draft.seq_id, [0, 0])
+            total[0] += draft.num_accepted
+            total[1] += len(draft.token_ids)
         if totals.get("r0.0") and "r0.0" in model.fold.running:
             panel.context = context_with(sequence("r0.0"))
-            if one := drafted.get("r0.0"):
-                right += words(model, one.token_ids[: one.num_accepted])
+            if draft := drafted.get("r0.0"):
+                right += words(model, draft.token_ids[: draft.num_accepted])
             lines = panel.lines(model, 90, 30)
             assert "{} of {} drafts right".format(*totals["r0.0"]) in " ".join(map(text_of, lines))
             assert "".join(marked(line, ACCEPTED) for line in lines) == right.replace(" ", "")

@@ -97,7 +97,7 @@ def test_slots_choice_and_w_show_the_state_of_the_grammar(run: FollowedRun) -> N
         refused = f"[{piece(model, state.refused_token_id)}]"
         assert struck(grammar) == refused
         assert text_of(grammar).strip().endswith(f"{state.refused_probability:.1%}")
-        favourite = max(event.candidates, key=lambda one: one.logit)
+        favourite = max(event.candidates, key=lambda candidate: candidate.logit)
         is_refused = favourite.token_id == state.refused_token_id
         assert struck(under) == (refused if is_refused else "")
         if event.token_id is not None:
@@ -117,23 +117,23 @@ def test_jumped_tokens_are_marked_as_forced_and_drafts_of_the_text_are_not(run) 
             sources[event.step, event.seq_id] = event
         if not isinstance(event, ev.StepEnd):
             continue
-        drafted = [one for (step, _), one in sources.items() if step == event.step]
-        forced = sum(len(one.token_ids) for one in drafted if one.source == "grammar")
+        drafted = [draft for (step, _), draft in sources.items() if step == event.step]
+        forced = sum(len(draft.token_ids) for draft in drafted if draft.source == "grammar")
         assert rows(Budget(), model, 64, 3)[0].count(FORCED_SIGN) == forced
         assert rows(StepHistory(), model, 120, 9)[-1].count(FORCED_SIGN) >= bool(forced)
-        for one in drafted:
-            if one.seq_id not in model.fold.running:
+        for draft in drafted:
+            if draft.seq_id not in model.fold.running:
                 continue
-            slot = model.fold.sequences[one.seq_id].slot
+            slot = model.fold.sequences[draft.seq_id].slot
             line = Slots().lines(model, 160, 2 * model.max_num_seqs)[2 * slot + 1]
             marks = {span[1] for span in line} & {ACCEPTED, FORCED}
-            assert marks <= ({FORCED} if one.source == "grammar" else {ACCEPTED})
+            assert marks <= ({FORCED} if draft.source == "grammar" else {ACCEPTED})
             styles |= marks
-            if one.source == "grammar":
-                text = "".join(model.fold.token_pieces[one_id] for one_id in one.token_ids)
+            if draft.source == "grammar":
+                text = "".join(model.fold.token_pieces[token_id] for token_id in draft.token_ids)
                 forced_words += text.replace(" ", "")
                 lines = panel.lines(model, 90, 30)
                 shown = [span[0] for line in lines for span in line if span[1].startswith(FORCED)]
                 assert "".join(shown).replace(" ", "") == forced_words
-                assert "as the grammar allows nothing else" in why(model, chosen(one.seq_id))
+                assert "as the grammar allows nothing else" in why(model, chosen(draft.seq_id))
     assert FORCED in styles and 'name"' in forced_words

@@ -51,13 +51,13 @@ def test_live_sequences_have_different_letters_and_colours_while_they_last(
 ) -> None:
     letters = Letters()
     for comes, name, index in turns:
-        seq_id, before = f"{name}.{index}", {letters.hue(letters.of(one)) for one in letters.live}
-        siblings = {letters.hue(letters.of(one)) for one in letters.live if one[0] == name}
+        seq_id, before = f"{name}.{index}", {letters.hue(letters.of(peer)) for peer in letters.live}
+        siblings = {letters.hue(letters.of(peer)) for peer in letters.live if peer[0] == name}
         is_new = comes and seq_id not in letters.live
         letters.assign(seq_id) if comes else letters.release(seq_id)
         if is_new and len(before) < NUM_HUES and letters.of(seq_id) != NO_LETTER:
             assert letters.hue(letters.of(seq_id)) not in before - siblings
-        held = [letter for one in letters.live if (letter := letters.of(one)) != NO_LETTER]
+        held = [letter for peer in letters.live if (letter := letters.of(peer)) != NO_LETTER]
         assert None not in held and len(held) == len(set(held))
         assert letters.num_free == len(ALPHABET) - len(held)
     assert letters.hue(NO_LETTER) == "muted"
@@ -76,5 +76,5 @@ def test_the_beams_of_four_users_never_have_a_colour_of_another_user(choices: li
             letters.release(beams[user].pop(choice // 4 % 8))
         beams[user].append(f"{user}.{number}")
         letters.assign(beams[user][-1])
-        colours = [{letters.hue(letters.of(one)) for one in live} for live in beams.values()]
+        colours = [{letters.hue(letters.of(peer)) for peer in live} for live in beams.values()]
         assert sum(map(len, colours)) == len(set().union(*colours))

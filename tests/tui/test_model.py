@@ -55,8 +55,8 @@ def test_a_packed_model_is_fully_restored_and_continues_alike(
         )
         feed(restored, events[cut:])
         assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
-        assert [one.lines(restored, 90, 30) for one in panels] == [
-            one.lines(model, 90, 30) for one in panels
+        assert [panel.lines(restored, 90, 30) for panel in panels] == [
+            panel.lines(model, 90, 30) for panel in panels
         ]
 
 

@@ -187,7 +187,7 @@ def test_unused_tokens_are_not_mentioned_during_planning(shared_prefix) -> None:
         if model.steps.current is not None and not planned >= set(model.fold.running):
             said.append(rows(Budget(), model)[2])
     assert len(set(said)) > 10 and all(
-        re.fullmatch(r"step \d+ is in progress", one) for one in said
+        re.fullmatch(r"step \d+ is in progress", line) for line in said
     )
 
 

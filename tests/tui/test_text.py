@@ -29,8 +29,8 @@ def test_joined_block_ids_can_be_read_back(ids: list[int]) -> None:
 def test_the_names_of_a_servers_requests_are_short_and_different() -> None:
     random = Random(0)
     http = [f"{random.getrandbits(128):032x}" for _ in range(400)]
-    names = [short_name(f"chatcmpl-{one}-{random.getrandbits(32):08x}.0") for one in http]
-    assert [name == one[:6] for name, one in zip(names, http, strict=True)].count(False) == 0
+    names = [short_name(f"chatcmpl-{hex_id}-{random.getrandbits(32):08x}.0") for hex_id in http]
+    assert [name == hex_id[:6] for name, hex_id in zip(names, http, strict=True)].count(False) == 0
     assert len(set(names)) == len(names) and max(map(len, names)) == 6
     # Prompts and samples of one HTTP request, and an id that a client reuses.
     several = [f"cmpl-{http[0]}-00c0ffee-{sample}" for sample in ("0.0", "0.1", "1.0", "1.1")]
@@ -38,7 +38,7 @@ def test_the_names_of_a_servers_requests_are_short_and_different() -> None:
     long = [f"the-gateway-of-the-eastern-region-{number}.0" for number in range(99)]
     for ids in (several, again, long):
         assert len(set(map(short_name, ids))) == len(ids)
-        assert max(len(short_name(one)) for one in ids) <= 17
+        assert max(len(short_name(request_id)) for request_id in ids) <= 17
 
 
 @settings(max_examples=40)

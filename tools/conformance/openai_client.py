@@ -43,7 +43,7 @@ def main(url: str, model: str) -> None:
     answer = json.loads(whole.choices[0].message.content)
     expect(answer["answer"] in ("yes", "no") and isinstance(answer["sure"], bool), repr(answer))
     with client.chat.completions.stream(response_format=FORMAT, **asked) as stream:
-        deltas = [one.delta for one in stream if one.type == "content.delta"]
+        deltas = [event.delta for event in stream if event.type == "content.delta"]
     expect("".join(deltas) == whole.choices[0].message.content, f"streamed {deltas!r}")
 
     try:

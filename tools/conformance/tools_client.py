@@ -78,7 +78,7 @@ def stream_calls(client: OpenAI, fields: dict) -> None:
     functions = [call.function for call in whole.message.tool_calls]
     expect(names == [function.name for function in functions], f"streamed names: {names}")
     streamed = [call.function.arguments for call in joined.message.tool_calls]
-    expect(streamed == [one.arguments for one in functions], "streamed arguments differ")
+    expect(streamed == [function.arguments for function in functions], "streamed arguments differ")
 
 
 def parse_calls(client: OpenAI, fields: dict) -> None:

@@ -36,7 +36,7 @@ def refusal() -> str | None:
             f"The device has {free / 2**30:.1f} GiB of free memory and the report needs"
             f" {MIN_FREE_BYTES / 2**30:.0f} GiB: end what else uses it, or take a larger GPU."
         )
-    needed = next(one for one in map(Requirement, requires("minivllm")) if one.name == "triton")
+    needed = next(need for need in map(Requirement, requires("minivllm")) if need.name == "triton")
     try:
         found = import_module("triton").__version__
     except Exception as error:  # a broken installation may raise anything

@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.runtime.store.toys import QWEN3_DUMMY
+from minivllm.runtime.store.model_store import QWEN3_DUMMY
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -95,7 +95,7 @@ def _start(engine: LLMEngine, batch: int, prompt_len: int) -> None:
 
 def _all_decode(engine: LLMEngine, batch: int) -> bool:
     scheduled = engine.core.last_plan.scheduled
-    return len(scheduled) == batch and all(one.kind == "decode" for one in scheduled)
+    return len(scheduled) == batch and all(item.kind == "decode" for item in scheduled)
 
 
 def _decode(engine: LLMEngine, batch: int) -> None:
@@ -111,18 +111,18 @@ def summary(trace: list[dict[str, Any]]) -> dict[str, Any]:
 
     busy: at least one kernel or copy runs on the device; kernels and parts: the longest, by name
     """
-    spans = [one for one in trace if one.get("ph") == "X"]
-    device = [one for one in spans if one.get("cat") in ON_DEVICE]
+    spans = [span for span in trace if span.get("ph") == "X"]
+    device = [span for span in spans if span.get("cat") in ON_DEVICE]
     busy, covered = 0.0, 0.0
-    for begin, end in sorted((one["ts"], one["ts"] + one["dur"]) for one in device):
+    for begin, end in sorted((span["ts"], span["ts"] + span["dur"]) for span in device):
         busy += max(0.0, end - max(begin, covered))
         covered = max(covered, end)
     kernels, parts = Counter[str](), Counter[str]()
-    for one in device:
-        kernels[one["name"]] += one["dur"] / 1e6 / PROFILED
-    for one in spans:
-        if one.get("cat") == "user_annotation":
-            parts[one["name"]] += one["dur"] / 1e6 / PROFILED
+    for span in device:
+        kernels[span["name"]] += span["dur"] / 1e6 / PROFILED
+    for span in spans:
+        if span.get("cat") == "user_annotation":
+            parts[span["name"]] += span["dur"] / 1e6 / PROFILED
     return {
         "busy": busy / 1e6 / PROFILED,
         "profiled": parts["step"],

@@ -23,6 +23,13 @@ from typing import Any
 
 from machine import ROOT
 
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.events.recording.log import LogWriter
+from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
+
 Row = dict[str, Any]
 
 PEERS = (("4", "1"), ("64", "32"))
@@ -102,20 +109,13 @@ def _bench(args: Namespace, name: str, *options: str) -> Row:
 
 
 def profile(args: Namespace) -> Iterator[Row]:
-    from profile_step import profiled_steps
+    from profile_step import profiled_steps  # late: it imports torch, which other stages do not
 
     return profiled_steps(args.out, dry_run=args.dry_run)
 
 
 def demo(args: Namespace) -> Iterator[Row]:
     """Play a scenario. As key `X` does in the dashboard, trace the first decode of a sequence."""
-    from minivllm.config import EngineConfig
-    from minivllm.engine.engine import LLMEngine
-    from minivllm.events import types as ev
-    from minivllm.events.recording.log import LogWriter
-    from minivllm.lessons.scenarios.player import ScenarioPlayer
-    from minivllm.lessons.scenarios.scenarios import SCENARIOS
-
     scenario, path = SCENARIOS["shared-prefix"], args.out / "recording.jsonl"
     model = "tiny-random" if args.dry_run else args.model
     engine = LLMEngine.from_config(
@@ -130,7 +130,7 @@ def demo(args: Namespace) -> Iterator[Row]:
         engine.subscribe(events.append)
         player.before_step()
         while not player.over:
-            sampled = next((one for one in events if isinstance(one, ev.TokenSampled)), None)
+            sampled = next((event for event in events if isinstance(event, ev.TokenSampled)), None)
             watch = traced is None and sampled is not None
             if watch:
                 traced = sampled.seq_id
@@ -140,7 +140,7 @@ def demo(args: Namespace) -> Iterator[Row]:
             if watch:
                 engine.record_attention_mass(False)
             player.before_step()
-    (trace,) = (one for one in events if isinstance(one, ev.KernelTraced))
+    (trace,) = (event for event in events if isinstance(event, ev.KernelTraced))
     row = {"recording": path.name, "model": model, "events": len(events), "traced": traced}
     yield row | ({"failed": trace.problem} if trace.problem else {})
 

@@ -102,16 +102,16 @@ def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> l
     answers = []
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
-        texts = _greedy(model, tokenizer, [chat_prompt(None, one.prompt) for one in batch])
+        texts = _greedy(model, tokenizer, [chat_prompt(None, task.prompt) for task in batch])
         answers += [
             JudgedAnswer(
-                one.kind,
-                one.prompt,
+                task.kind,
+                task.prompt,
                 text,
-                grammatical=is_grammatical(one.kind, text),
-                right=is_right(one.kind, one.prompt, text),
+                grammatical=is_grammatical(task.kind, text),
+                right=is_right(task.kind, task.prompt, text),
             )
-            for one, text in zip(batch, texts, strict=True)
+            for task, text in zip(batch, texts, strict=True)
         ]
     return answers
 
@@ -161,12 +161,12 @@ def main() -> int:
         ("all questions about serving", serving),
     ):
         print(f"{title}\n{report(answers)}")
-        for one in answers if arguments.show else ():
-            if not one.right:
-                why = "wrong" if one.grammatical else "broken"
-                print(f"  {one.kind}, {why}: {one.prompt!r}\n    {one.text!r}")
-    grammatical = sum(one.grammatical for one in held_out) / len(held_out)
-    is_good = grammatical >= LEAST_GRAMMATICAL and all(one.right for one in serving)
+        for answer in answers if arguments.show else ():
+            if not answer.right:
+                why = "wrong" if answer.grammatical else "broken"
+                print(f"  {answer.kind}, {why}: {answer.prompt!r}\n    {answer.text!r}")
+    grammatical = sum(answer.grammatical for answer in held_out) / len(held_out)
+    is_good = grammatical >= LEAST_GRAMMATICAL and all(answer.right for answer in serving)
     print("good enough to ship" if is_good else "NOT good enough to ship: see --show")
     return 0 if is_good else 1
 

@@ -147,9 +147,9 @@ def _chat(random: Random) -> list[WeightedText]:
     parts: list[WeightedText] = []
     for number in range(random.choice((1, 1, 1, 2, 3))):
         kind = random.choices(KINDS, list(_WEIGHTS.values()))[0]
-        one = exchange(random, kind)
-        text = chat_prompt(system if number == 0 else None, one.prompt)
-        parts += [(text, PROMPT_WEIGHT), (one.answer + STOP, 1.0), ("\n", PROMPT_WEIGHT)]
+        chat = exchange(random, kind)
+        text = chat_prompt(system if number == 0 else None, chat.prompt)
+        parts += [(text, PROMPT_WEIGHT), (chat.answer + STOP, 1.0), ("\n", PROMPT_WEIGHT)]
     return [*parts[:-1], ("\n" + END, PROMPT_WEIGHT)]
 
 

@@ -202,9 +202,9 @@ def server_request(random: Random) -> dict[str, object]:
 
 
 def _ask_json(random: Random) -> str:
-    one, kind = person(random), random.random()
+    record, kind = person(random), random.random()
     if kind < 0.45:
-        return f"Write a JSON record for {one['name']}, {one['age']}, from {one['city']}."
+        return f"Write a JSON record for {record['name']}, {record['age']}, from {record['city']}."
     if kind < 0.7:
         other = server_request(random)
         return (
@@ -214,7 +214,7 @@ def _ask_json(random: Random) -> str:
     if kind < 0.85:
         words = random.sample(_WORDS, random.randrange(2, 6))
         return f"Write a JSON list of {', '.join(words)}."
-    return f"{json.dumps(one)}\nWhat is the {random.choice(list(one))}?"
+    return f"{json.dumps(record)}\nWhat is the {random.choice(list(record))}?"
 
 
 def _answer_json(prompt: str) -> list[str]:

@@ -42,7 +42,7 @@ def train_tokenizer(seed: int, num_documents: int = NUM_DOCUMENTS) -> Tokenizer:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    texts = ("".join(text for text, _ in one) for one in islice(documents(seed), num_documents))
+    texts = ("".join(text for text, _ in parts) for parts in islice(documents(seed), num_documents))
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 

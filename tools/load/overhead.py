@@ -61,7 +61,7 @@ def ms_per_token(times: Times) -> float:
     """The mean time between tokens of a stream while all streams run, in milliseconds."""
     begin, end = max(stream[0] for stream in times), min(stream[-1] for stream in times)
     within = [[t for t in stream if begin <= t <= end] for stream in times]
-    return 1e3 * statistics.mean((one[-1] - one[0]) / (len(one) - 1) for one in within)
+    return 1e3 * statistics.mean((times[-1] - times[0]) / (len(times) - 1) for times in within)
 
 
 async def measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, list[float]]:

@@ -82,7 +82,7 @@ class ServerProcess:
         inputs = iter(inputs)
 
         async def client() -> list[bytes]:
-            return [await self.ask(one) for one in inputs]
+            return [await self.ask(prompt) for prompt in inputs]
 
         clients = await asyncio.gather(*(client() for _ in range(at_once)))
         return [answer for answers in clients for answer in answers]

@@ -87,7 +87,7 @@ async def soak(server: ServerProcess, args: argparse.Namespace) -> dict[str, tup
     while time.monotonic() < end:
         memory_mib.append((await asyncio.to_thread(server.read)).memory_mib)
         await asyncio.sleep(args.seconds / 100)
-    bad = [one for one in await streams if one]
+    bad = [fault for fault in await streams if fault]
     quiet = await server.when_idle(fresh)
     await server.ask_all(departures(server, args.disconnects), args.clients)
     left = await server.when_idle(fresh)

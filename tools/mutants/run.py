@@ -137,7 +137,7 @@ def read_list(path: Path, root: Path = ROOT) -> MutantList:
     """Raises `ListError` if a mutant does not fit the source."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        mutants = [Mutant(**one) for one in data["mutant"]]
+        mutants = [Mutant(**entry) for entry in data["mutant"]]
         listed = MutantList(path.stem, data["tests"], float(data["must_kill"]), mutants)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ListError(f"{path}: {error}") from error
@@ -254,7 +254,7 @@ def run(listed: MutantList, num_workers: int, pytest: list[str]) -> Iterator[Out
         to_come, busy = listed.mutants[::-1], []
         while to_come or busy:
             while to_come and len(busy) < num_workers:
-                busy.append(next(one for one in workshops if one not in busy))
+                busy.append(next(workshop for workshop in workshops if workshop not in busy))
                 busy[-1].start(to_come.pop(), listed.tests)
             for workshop in list(busy):
                 if (outcome := workshop.result()) is not None:
@@ -346,9 +346,9 @@ def main(arguments: list[str] | None = None) -> int:
         lists = [read_list(path) for path in paths]
         for listed in lists:
             chosen = [
-                one
-                for one in listed.mutants
-                if options.only in one.name or options.only in one.file
+                mutant
+                for mutant in listed.mutants
+                if options.only in mutant.name or options.only in mutant.file
             ]
             print(
                 f"{listed.name}: {len(chosen)} mutants against {' '.join(listed.tests)}", flush=True

@@ -93,7 +93,7 @@ def record_policies(folder: Path) -> None:
 
 def may_end(trace: Scenario) -> Scenario:
     waves = (
-        tuple(replace(one, params=replace(one.params, ignore_eos=False)) for one in wave)
+        tuple(replace(ask, params=replace(ask.params, ignore_eos=False)) for ask in wave)
         for wave in trace.waves
     )
     return replace(trace, waves=tuple(waves))

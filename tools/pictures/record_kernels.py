@@ -51,8 +51,8 @@ def record() -> tuple[list[RecordedTrace], RecordedKernels]:
         player.close()
     traced = [event for engine in shelf.engines for event in engine.events_of(ev.KernelTraced)]
     traces = [
-        RecordedTrace(one.layer, one.num_tokens, _rounded(msgspec.to_builtins(one.programs)))
-        for one in traced
+        RecordedTrace(trace.layer, trace.num_tokens, _rounded(msgspec.to_builtins(trace.programs)))
+        for trace in traced
     ]
     config = shelf.engines[0].loaded.config
     shape = Shape(config.num_attention_heads, config.num_key_value_heads, config.head_size, CONTEXT)
@@ -65,8 +65,8 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, DIGITS)
     if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _rounded(part) for name, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def main() -> None:

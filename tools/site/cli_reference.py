@@ -45,7 +45,7 @@ def commands() -> str:
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    found = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return found[0].choices if found else {}
 
 
@@ -56,14 +56,14 @@ def _section(
     text += f"\n```text\n{_usage(parser)}\n```\n"
     own = (parser._positionals, parser._optionals)  # argparse's own titles differ between versions
     parts = {"": _rows(own[0]) | _rows(own[1])}
-    parts |= {one.title: _rows(one) for one in parser._action_groups if one not in own}
+    parts |= {group.title: _rows(group) for group in parser._action_groups if group not in own}
     for title, rows in parts.items():
         if rows and title in SHARED:
             text += f"\n{_compared(rows, shared[title], SHARED[title][0])}"
         elif rows:
             text += f"\n{sentence(title + ':')}\n\n{_table(rows)}" if title else f"\n{_table(rows)}"
     for group in parser._mutually_exclusive_groups:
-        names = [code(one.option_strings[0]) for one in group._group_actions if one.option_strings]
+        names = [code(arg.option_strings[0]) for arg in group._group_actions if arg.option_strings]
         text += f"\nOnly one of {' and '.join(names)} can be given.\n"
     if parser.epilog:
         laid_out = issubclass(parser.formatter_class, argparse.RawDescriptionHelpFormatter)
@@ -76,14 +76,14 @@ def _section(
 
 def _usage(parser: argparse.ArgumentParser) -> str:
     """The usage in one line, with `[OPTIONS]` in place of all options that are not required."""
-    options = [one for one in parser._actions if one.option_strings and one.dest != "help"]
-    words = [f"{one.option_strings[0]} {_value(one)}" for one in options if one.required]
-    words += ["[OPTIONS]"] if any(not one.required for one in options) else []
-    for one in parser._actions:
-        if isinstance(one, argparse._SubParsersAction):
-            words.append(f"{one.metavar} ...")
-        elif not one.option_strings:
-            words.append(_value(one))
+    options = [arg for arg in parser._actions if arg.option_strings and arg.dest != "help"]
+    words = [f"{arg.option_strings[0]} {_value(arg)}" for arg in options if arg.required]
+    words += ["[OPTIONS]"] if any(not arg.required for arg in options) else []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            words.append(f"{action.metavar} ...")
+        elif not action.option_strings:
+            words.append(_value(action))
     return " ".join((parser.prog, *words))
 
 
@@ -94,10 +94,10 @@ def _table(rows: Rows) -> str:
 def _rows(group: argparse._ArgumentGroup) -> Rows:
     """Without `--help` and hidden options."""
     return {
-        one.dest: (_names(one), _meaning(one))
-        for one in group._group_actions
-        if one.help != argparse.SUPPRESS
-        and not isinstance(one, argparse._HelpAction | argparse._SubParsersAction)
+        action.dest: (_names(action), _meaning(action))
+        for action in group._group_actions
+        if action.help != argparse.SUPPRESS
+        and not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
     }
 
 

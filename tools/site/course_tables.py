@@ -33,55 +33,56 @@ def about(lesson: Lesson) -> str:
 
 def exercises_of_topic(lesson: Lesson) -> str:
     how = "You write parts of the engine, and it runs with your code: [how it goes]"
-    own = [exercise_section(one) for one in exercises() if one.lesson == lesson.number]
+    own = [exercise_section(known) for known in exercises() if known.lesson == lesson.number]
     return "\n".join([f"## Exercises\n\n{how}(index.md#exercises).\n", *own])
 
 
 def topics(track: Track) -> str:
     rows = (
-        (_link(one), one.minutes, front_matter(one)["teaches"], _needs(one))
-        for one in lessons()
-        if one.track == track
+        (_link(lesson), lesson.minutes, front_matter(lesson)["teaches"], _needs(lesson))
+        for lesson in lessons()
+        if lesson.track == track
     )
     return table(("topic", "minutes", "what you learn", "after"), rows)
 
 
 def ideas() -> str:
     rows = []
-    for one in COURSE:
-        views = [VIEWS[panel] for panel in one.panels]
+    for concept in COURSE:
+        views = [VIEWS[panel] for panel in concept.panels]
         shown = ", ".join(f"{view.name} (key {1 + SCREENS.index(view.screen)})" for view in views)
-        rows.append((one.name, _number(one.lesson), shown))
+        rows.append((concept.name, _number(concept.lesson), shown))
     return table(("idea", "topic", "in the dashboard"), rows)
 
 
 def all_exercises() -> str:
     rows = []
-    for one in [each for part in by_part().values() for each in part]:
+    for exercise in [work for part in by_part().values() for work in part]:
         what = "the first wrong step of a recording"
-        if not one.is_hunt:
-            written = ", ".join(f"`{symbol}`" for symbol in one.symbol.split(", "))
-            what = f"{written} in `{engine_file(one)}`"
-        title = f"[{one.title}]({exercise_address(one)})"
-        rows.append((title, _number(str(one.lesson)), one.level, one.minutes, what))
+        if not exercise.finds_bug:
+            written = ", ".join(f"`{symbol}`" for symbol in exercise.symbol.split(", "))
+            what = f"{written} in `{engine_file(exercise)}`"
+        title = f"[{exercise.title}]({exercise_address(exercise)})"
+        rows.append((title, _number(str(exercise.lesson)), exercise.level, exercise.minutes, what))
     return table(("exercise", "topic", "level", "minutes", "what you write"), rows)
 
 
 def rules() -> str:
-    return table(("rule", "what it says"), ((f"`{name}`", one.says) for name, one in RULES.items()))
+    rows = ((f"`{name}`", rule["says"]) for name, rule in RULES.items())
+    return table(("rule", "what it says"), rows)
 
 
 def weeks() -> str:
     rows, first = [], 0
     for about_it, name in WEEKS.items():
         last = find_lesson(name).number
-        taught = [one for one in lessons() if first <= one.number <= last]
-        read = ", ".join(_number(one.name) for one in taught)
-        minutes = sum(one.minutes for one in taught)
+        taught = [lesson for lesson in lessons() if first <= lesson.number <= last]
+        read = ", ".join(_number(lesson.name) for lesson in taught)
+        minutes = sum(lesson.minutes for lesson in taught)
         write = ", ".join(
-            f"[{one.name}]({exercise_address(one)}) ({one.minutes})"
-            for one in sorted(exercises(), key=lambda one: one.lesson)
-            if first <= one.lesson <= last
+            f"[{exercise.name}]({exercise_address(exercise)}) ({exercise.minutes})"
+            for exercise in sorted(exercises(), key=lambda exercise: exercise.lesson)
+            if first <= exercise.lesson <= last
         )
         rows.append((len(rows) + 1, about_it, f"{read} ({minutes} min)", write or "none"))
         first = last + 1
@@ -90,9 +91,9 @@ def weeks() -> str:
 
 def goals() -> str:
     rows = []
-    for one in lessons():
-        own = ", ".join(each.name for each in exercises() if each.lesson == one.number) or "none"
-        rows.append((_link(one), front_matter(one)["skill"], _needs(one), one.minutes, own))
+    for topic in lessons():
+        own = ", ".join(work.name for work in exercises() if work.lesson == topic.number) or "none"
+        rows.append((_link(topic), front_matter(topic)["skill"], _needs(topic), topic.minutes, own))
     return table(("lesson", "the student can", "after", "minutes", "exercises"), rows)
 
 
@@ -100,11 +101,11 @@ def wrong_answers() -> str:
     text = ""
     for lesson in lessons():
         text += f"### {_link(lesson)}\n\n"
-        for one in played(lesson).questions:
-            if one.wrong_answers:
-                text += f"**{one.number}.** {escaped(one.asked.question)}\n\n"
-                text += f"- {escaped(one.right_answer)}: right\n"
-                for given, why in one.wrong_answers:
+        for question in played(lesson).questions:
+            if question.wrong_answers:
+                text += f"**{question.number}.** {escaped(question.asked.question)}\n\n"
+                text += f"- {escaped(question.right_answer)}: right\n"
+                for given, why in question.wrong_answers:
                     text += f"- *{escaped(given)}*: {escaped(why)}\n"
                 text += "\n"
     return text
@@ -114,8 +115,8 @@ def mistakes() -> str:
     text = ""
     for exercise in exercises():
         text += f"### [{exercise.title}]({exercise_address(exercise)})\n\n"
-        for one in exercise.mistakes:
-            text += f"- {escaped(one.believes)} *{escaped(one.hint)}*\n"
+        for mistake in exercise.mistakes:
+            text += f"- {escaped(mistake.believes)} *{escaped(mistake.hint)}*\n"
         text += "\n"
     return text
 

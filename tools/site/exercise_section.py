@@ -25,7 +25,7 @@ def engine_file(exercise: Exercise) -> str:
 
 
 def exercise_section(exercise: Exercise) -> str:
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         task = (
             "You find a fault in a recording: the first step that breaks one of"
             " [the rules](index.md#the-rules)."
@@ -62,12 +62,13 @@ The first makes a folder with {makes}. The text below calls it "this folder". \
 def _what_to_write(exercise: Exercise) -> str:
     lines, heads = exercise.source.splitlines(), []
     for hole in find_holes(exercise):
-        of = f"# of {hole.owner}\n" if hole.owner else ""
+        owner = hole.name.rpartition(".")[0]
+        of = f"# of {owner}\n" if owner else ""
         head = dedent("\n".join(lines[hole.first - 1 : hole.begin - 1]))
         heads.append(f"{of}{head}\n    ...  # TODO {exercise.name}")
     functions = "\n\n\n".join(heads)
     behaviours = exercise.behaviours()[:-1]
-    rows = [(one.task, escaped(one.name), one.examples) for one in behaviours]
+    rows = [(part.task, escaped(part.name), part.examples) for part in behaviours]
     compared = table(
         ("task", "what must hold", "cases"), [*rows, ("", "all tests of `visible_test.py`", "")]
     )
@@ -87,7 +88,7 @@ Your file has these functions, each with a `TODO` in place of its body.
 
 The check runs random cases on your code and on the engine's own code, and compares the results. \
 It reduces a failing case to the smallest one that still \
-fails.{diff if any(one.is_trace for one in behaviours) else ""}
+fails.{diff if any(behaviour.is_trace for behaviour in behaviours) else ""}
 
 {compared.strip()}"""
 

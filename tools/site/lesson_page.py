@@ -116,7 +116,7 @@ def _recording(engine: LessonEngine) -> str:
 
 
 def _is_measured(events: list[ev.Event]) -> bool:
-    return any(isinstance(one, _MEASURED) or getattr(one, "logprob", None) for one in events)
+    return any(isinstance(event, _MEASURED) or getattr(event, "logprob", None) for event in events)
 
 
 def _chosen(page: Page) -> str:

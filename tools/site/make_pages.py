@@ -46,7 +46,7 @@ def regions_of(lesson: Lesson) -> dict[str, Callable[[], str]]:
         "about": partial(course_tables.about, lesson),
         "lesson": lambda: played(lesson).text,
     }
-    if any(one.lesson == lesson.number for one in exercises()):
+    if any(exercise.lesson == lesson.number for exercise in exercises()):
         regions["exercises"] = partial(course_tables.exercises_of_topic, lesson)
     return regions
 

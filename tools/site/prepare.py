@@ -122,7 +122,7 @@ def line_of(text: str, name: str) -> int | None:
 
 
 def main(arguments: list[str]) -> None:
-    folders = [Path(one) for one in arguments if one != "--watch"] or [ROOT / "build/docs"]
+    folders = [Path(folder) for folder in arguments if folder != "--watch"] or [ROOT / "build/docs"]
     prepare(folders[0])
     before = None
     while "--watch" in arguments:

@@ -125,11 +125,11 @@ def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFun
 def _lines_with(kind: str, function: ast.AST) -> set[int]:
     """The lines that name a kind of event, and those of the call that emits it."""
     named = {node.lineno for node in ast.walk(function) if _name(node) == kind}
-    calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
+    calls = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
     emits = [
-        (one.args[0], range(one.lineno, one.end_lineno + 1))
-        for one in calls
-        if _name(one.func) == "emit"
+        (call.args[0], range(call.lineno, call.end_lineno + 1))
+        for call in calls
+        if _name(call.func) == "emit"
     ]
     found = [lines for _, lines in emits if named.intersection(lines)]
     # Without such a call, a variable has the kind (`kind = A if resumed else B`).

@@ -57,10 +57,10 @@ def _drafts(record: StepRecord) -> str:
 
 def _preempted_in(record: StepRecord) -> str:
     victims = [
-        f"preempted {short_name(one.seq_id)} because"
-        f" {'it' if one.victim_of == one.seq_id else short_name(one.victim_of)}"
-        f" {cause_of_preemption(one.need, one.free)}"
-        for one in record.preempted
+        f"preempted {short_name(victim.seq_id)} because"
+        f" {'it' if victim.victim_of == victim.seq_id else short_name(victim.victim_of)}"
+        f" {cause_of_preemption(victim.need, victim.free)}"
+        for victim in record.preempted
     ]
     return f" and {', and '.join(victims)}" if victims else ""
 
@@ -238,7 +238,7 @@ def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
     size = model.header.block_size
     owners = ((model.fold.sequences[seq_id], logical) for seq_id, logical in model.owners(block_id))
     written = max(
-        (min(one.num_computed_tokens - logical * size, size) for one, logical in owners),
+        (min(owner.num_computed_tokens - logical * size, size) for owner, logical in owners),
         default=size,
     )
     if written >= size:

@@ -72,7 +72,7 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
 
 
 def _before_the_draw(model: DashboardModel, event: ev.TokenExplained) -> str:
-    best = max(event.candidates, key=lambda one: one.final_probability, default=None)
+    best = max(event.candidates, key=lambda candidate: candidate.final_probability, default=None)
     if best is None:
         return "the next token is about to be chosen"
     token = piece_of(model.fold, best.token_id)
@@ -84,8 +84,8 @@ def _before_the_draw(model: DashboardModel, event: ev.TokenExplained) -> str:
     )
 
 
-def _share(one: ev.TokenCandidate) -> str:
-    return f"{one.probability:.1%}" if one.probability >= 0.0005 else "less than 0.1%"
+def _share(candidate: ev.TokenCandidate) -> str:
+    return f"{candidate.probability:.1%}" if candidate.probability >= 0.0005 else "less than 0.1%"
 
 
 def _of_allowed(event: ev.TokenExplained) -> str:
@@ -110,7 +110,7 @@ def _left(event: ev.TokenExplained) -> str:
 
 def _preferred(model: DashboardModel, event: ev.TokenExplained, chosen: ev.TokenCandidate) -> str:
     """The model's own best token, if mask, bias or penalties put it behind the chosen token."""
-    best = max(event.candidates, key=lambda one: one.logit)
+    best = max(event.candidates, key=lambda candidate: candidate.logit)
     behind = best.processed_logit is None or (
         chosen.processed_logit is not None and best.processed_logit < chosen.processed_logit
     )
@@ -127,9 +127,9 @@ def _preferred(model: DashboardModel, event: ev.TokenExplained, chosen: ev.Token
 
 
 def _why_beams(model: DashboardModel, event: ev.TokenExplained) -> str:
-    going_on = [one for one in event.beams if one.fate == "continues"]
-    ended = [one for one in event.beams if one.fate == "ends"]
-    dropped = [one for one in event.beams if one.fate == "dropped"]
+    going_on = [beam for beam in event.beams if beam.fate == "continues"]
+    ended = [beam for beam in event.beams if beam.fate == "ends"]
+    dropped = [beam for beam in event.beams if beam.fate == "dropped"]
     name = short_name(event.seq_id.rpartition(".")[0])
     said = f"the search of {name} is over"
     if going_on:

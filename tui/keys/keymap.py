@@ -49,7 +49,7 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
         )
     # Check each table alone: a lesson key may repeat a key of the app, because it takes precedence.
     for table in (COMMANDS, LESSON_COMMANDS):
-        _check_no_key_is_used_twice(file, {one.id: keymap.get(one.id, one.keys) for one in table})
+        _check_no_key_is_used_twice(file, {row.id: keymap.get(row.id, row.keys) for row in table})
     return keymap
 
 

@@ -115,12 +115,12 @@ def cached_tokens(model: DashboardModel, index: PrefixIndex, block_id: int) -> S
     return contents(model, block_id, owners).token_ids
 
 
-def num_shared(one: Sequence[int], others: Iterable[Sequence[int]]) -> int:
-    """How many tokens at the beginning of `one` are also at the beginning of one of `others`."""
+def num_shared(tokens: Sequence[int], others: Iterable[Sequence[int]]) -> int:
+    """How many tokens at the beginning of `tokens` are also at the beginning of one of `others`."""
     most = 0
     for other in others:
-        if other[: most + 1] == one[: most + 1]:
-            same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+        if other[: most + 1] == tokens[: most + 1]:
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(tokens, other, strict=False))
             most = sum(1 for _ in same)
     return most
 

@@ -62,7 +62,7 @@ class Tree(msgspec.Struct):
         return self.num_made
 
     def children(self, number: int | None) -> list[int]:
-        return [at for at, one in self.branches.items() if one.parent == number]
+        return [at for at, branch in self.branches.items() if branch.parent == number]
 
     def fork(self, parent: str, child: str) -> None:
         at = self.tips[parent]
@@ -84,7 +84,7 @@ class Tree(msgspec.Struct):
             if event.stop_reason is not None:
                 tip.ended = "complete"
             self.num_dropped += tip.ended == "pruned"
-            gone = [at for at, one in self.branches.items() if one.ended]
+            gone = [at for at, branch in self.branches.items() if branch.ended]
             if len(gone) > ENDED_KEPT:
                 self.cut(min(gone, key=lambda at: self.branches[at].end_step))
 
@@ -130,7 +130,7 @@ class Branches(msgspec.Struct):
         self.trees[request_id] = tree
         texts = {seq_id: fold.sequences[seq_id].text for seq_id in request.seq_ids}
         pairs = zip(min(texts.values()), max(texts.values()), strict=False)
-        stem = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        stem = "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         root = tree.add(None, request.seq_ids[0], stem)
         for seq_id, text in texts.items():
             is_only = len(texts) == 1

@@ -109,7 +109,7 @@ class PrefixIndex:
             name for parent in self.children.keys() - carriers for name in self.children[parent]
         ]
         roots.sort(key=self._first_block)
-        held = {name for name in roots if any(one in holders for one in carriers[name])}
+        held = {name for name in roots if any(block in holders for block in carriers[name])}
         self.roots = sorted(roots, key=lambda name: name not in held)
 
     # ---- one block ----

@@ -363,7 +363,7 @@ def layer_and_head(e: ev.TokenAttention) -> str:
 
 def _explained(e: ev.TokenExplained) -> str:
     if e.beams:
-        num_going_on = sum(one.fate == "continues" for one in e.beams)
+        num_going_on = sum(beam.fate == "continues" for beam in e.beams)
         return (
             f"{short_name(e.seq_id)} and its siblings: {plural(num_going_on, 'candidate')} go on,"
             f" the best is token {e.token_id} with score {e.beams[0].score:.2f}"
@@ -398,7 +398,7 @@ _NUMBERS = {
     ev.StepEnd: lambda e: f"{plural(e.used, 'token')}{_seconds(e)}",
     ev.TokensNamed: lambda e: (
         f"{plural(len(e.pieces), 'token id')} named: "
-        + " ".join(f"{one} “{visible(text)}”" for one, text in islice(e.pieces.items(), 12))
+        + " ".join(f"{token} “{visible(text)}”" for token, text in islice(e.pieces.items(), 12))
     ),
     ev.TokenSampled: lambda e: (
         f"{short_name(e.seq_id)} samples “{clean(e.text[:200])}” (token {e.token_id})"

@@ -69,7 +69,7 @@ class Explanations(msgspec.Struct):
     def grammar_at(self, seq_id: str, position: int) -> SequenceGrammar | None:
         """What the grammar allowed for the token at `position`; None if it was not watched."""
         states = reversed(self.grammars.get(seq_id, ()))
-        return next((one for one in states if one.position == position), None)
+        return next((state for state in states if state.position == position), None)
 
     def keep_logprob(self, fold: Fold, event: ev.TokenSampled) -> None:
         """A token that is not explained can still have a probability. fold: without the token"""
@@ -101,7 +101,7 @@ class Explanations(msgspec.Struct):
 
 def refused_favourite(event: ev.TokenExplained) -> ev.TokenCandidate | None:
     """The token that the model itself found most likely, if the grammar refused it."""
-    best = max(event.candidates, key=lambda one: one.logit, default=None)
+    best = max(event.candidates, key=lambda candidate: candidate.logit, default=None)
     return best if best is not None and best.cut_by == "structured_outputs" else None
 
 

@@ -64,7 +64,7 @@ class Letters(msgspec.Struct):
             # For further samples, search from the end, to leave initials for other names.
             first = index == "0"
             wanted = name[0].lower() + ALPHABET if first else name[0].upper() + ALPHABET[::-1]
-        unused = (one for one in wanted if one in ALPHABET and one not in self.holders)
+        unused = (letter for letter in wanted if letter in ALPHABET and letter not in self.holders)
         return next(unused, None)
 
     def _oldest(self) -> str:
@@ -82,11 +82,11 @@ class Letters(msgspec.Struct):
         """
         request, live = seq_id.rpartition(".")[0], Counter[int]()
         siblings = Counter[int]()
-        for one in self.live:
-            if one in self.given and one != seq_id:
-                hue = self.hues[self.given[one]]
+        for other in self.live:
+            if other in self.given and other != seq_id:
+                hue = self.hues[self.given[other]]
                 live[hue] += 1
-                siblings[hue] += one.rpartition(".")[0] == request
+                siblings[hue] += other.rpartition(".")[0] == request
         siblings = +siblings
         # Old letters keep their colours on the screen, so a colour is reused late.
         newest = {hue: number for number, hue in enumerate(self.hues.values())}

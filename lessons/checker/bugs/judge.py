@@ -13,27 +13,21 @@ from minivllm.lessons.checker.report import event_of, words_of
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 
 
-class HuntRule(NamedTuple):
-    says: str
-    events: list[str]
-    """Kinds of events that put it to the test."""
-
-
-class HuntAnswer(NamedTuple):
+class BugAnswer(NamedTuple):
     step: int
     rule: str
 
 
-_ENTRIES = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["rule"]
-RULES = {name: HuntRule(**entry) for name, entry in _ENTRIES.items()}
+RULES = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["rule"]
+"""Name -> what it says, and the kinds of `events` that put it to the test."""
 ANSWER_STUB = (
     "# The first step that breaks a rule, and the rule's name:\n"
     'step = 0\nrule = ""\n\n# The rules:\n'
-) + "".join(f"#   {name:<13} {rule.says}\n" for name, rule in RULES.items())
+) + "".join(f"#   {name:<13} {rule['says']}\n" for name, rule in RULES.items())
 
 
-def right_answer(exercise: Exercise) -> HuntAnswer:
-    return HuntAnswer(**exercise.recipe["answer"])
+def right_answer(exercise: Exercise) -> BugAnswer:
+    return BugAnswer(**exercise.recipe["answer"])
 
 
 def judge(exercise: Exercise, file: Path) -> Result:
@@ -45,12 +39,12 @@ def judge(exercise: Exercise, file: Path) -> Result:
     result = result_without_cases(exercise, file, Failure("answer", comment_on(exercise, answer)))
     passed = (answer.rule == right.rule, answer == right, True)
     pairs = zip(result.behaviours, passed, strict=True)
-    found = [BehaviourResult(one.behaviour, None) if is_right else one for one, is_right in pairs]
-    fitting = [one for one in exercise.mistakes if (one.step, one.rule) == answer]
+    found = [BehaviourResult(old.behaviour, None) if is_right else old for old, is_right in pairs]
+    fitting = [mistake for mistake in exercise.mistakes if (mistake.step, mistake.rule) == answer]
     return result._replace(could_not_run=None, behaviours=found, fitting=fitting)
 
 
-def read_answer(exercise: Exercise, file: Path) -> HuntAnswer | Failure:
+def read_answer(exercise: Exercise, file: Path) -> BugAnswer | Failure:
     """Return the answer, or a failure: what to change, or `todo` if nothing is filled in."""
     last_step = events_in(exercise.recording)[-1]["step"]
     try:
@@ -65,10 +59,10 @@ def read_answer(exercise: Exercise, file: Path) -> HuntAnswer | Failure:
     except (ValueError, OSError) as error:
         what = f'it must have two lines, `step = 7` and `rule = "budget"` ({error})'
         return Failure("raised", what)
-    return HuntAnswer(step, rule)
+    return BugAnswer(step, rule)
 
 
-def comment_on(exercise: Exercise, answer: HuntAnswer) -> str:
+def comment_on(exercise: Exercise, answer: BugAnswer) -> str:
     """What the recording says about a wrong answer, without the right one."""
     (step, rule), tests = answer, tests_of(exercise, answer)
     if not tests:
@@ -82,8 +76,8 @@ def events_in(recording: Path) -> list[dict[str, Any]]:
     return [event for event in found if event]
 
 
-def tests_of(exercise: Exercise, answer: HuntAnswer) -> list[dict[str, Any]]:
+def tests_of(exercise: Exercise, answer: BugAnswer) -> list[dict[str, Any]]:
     """The step's events that put the rule to the test."""
-    step, kinds = answer.step, RULES[answer.rule].events
+    step, kinds = answer.step, RULES[answer.rule]["events"]
     events = events_in(exercise.recording)
     return [event for event in events if event["step"] == step and event["ev"] in kinds]

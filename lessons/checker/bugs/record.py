@@ -39,14 +39,14 @@ def record(exercise: Exercise, path: Path, *, has_fault: bool = True) -> None:
                 return
 
 
-def _send(engine: LLMEngine, one: dict[str, Any]) -> None:
-    messages = [{"role": "system", "content": one["system"]}] if "system" in one else []
-    messages += [{"role": "user", "content": one["prompt"]}]
+def _send(engine: LLMEngine, request: dict[str, Any]) -> None:
+    messages = [{"role": "system", "content": request["system"]}] if "system" in request else []
+    messages += [{"role": "user", "content": request["prompt"]}]
     token_ids = engine.tokenizer.apply_chat_template(messages)
-    n, more = one.get("n", 1), {"ignore_eos": True, "max_tokens": one["max_tokens"]}
+    n, more = request.get("n", 1), {"ignore_eos": True, "max_tokens": request["max_tokens"]}
     params = SamplingParams(n=n, temperature=float(n > 1), seed=1, **more)
-    prompt = {"prompt_token_ids": token_ids, "prompt": one["prompt"]}
-    engine.add_request(one["name"], prompt, params, one.get("priority", 0))
+    prompt = {"prompt_token_ids": token_ids, "prompt": request["prompt"]}
+    engine.add_request(request["name"], prompt, params, request.get("priority", 0))
 
 
 def broken(method: str, old: str, new: str) -> AbstractContextManager[object]:
@@ -62,6 +62,6 @@ def broken(method: str, old: str, new: str) -> AbstractContextManager[object]:
 
 if __name__ == "__main__":
     for exercise in map(find_exercise, sys.argv[1:]) if sys.argv[1:] else exercises():
-        if exercise.is_hunt:
+        if exercise.finds_bug:
             record(exercise, exercise.recording)
             print(exercise.recording)

@@ -23,7 +23,7 @@ def _operation(draw: Draw) -> list[int]:
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
     # Join three lists, because many mistakes need a long run.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
-    operations = [one for part in parts for one in part]
+    operations = [operation for part in parts for operation in part]
     return {"num_blocks": draw.integer(1, 4), "kinds": list(kinds), "operations": operations}
 
 

@@ -61,7 +61,7 @@ class ToyRunner:
             for end, slot in enumerate(slots, item.start + 1):
                 if slot != NOT_WRITTEN:
                     self._kv[slot] = _digest_of_prefix(token_ids[:end])
-        return StepResult([digest for item in plan.scheduled for digest in self._rows(item)])
+        return StepResult(plan, [digest for item in plan.scheduled for digest in self._rows(item)])
 
     def _rows(self, item: ScheduledSequence) -> Iterator[int]:
         """One digest for each sampling sequence, and one after each draft."""
@@ -88,7 +88,7 @@ class ToyProposer:
         self._wrong_every = wrong_every
 
     def propose(self, wanted: list[Wanted]) -> list[Draft]:
-        return [Draft(self._tokens(*one), "draft_model") for one in wanted]
+        return [Draft(self._tokens(*want), "draft_model") for want in wanted]
 
     def _tokens(self, sequence: Sequence, num_tokens: int) -> list[int]:
         token_ids = list(sequence.token_ids)

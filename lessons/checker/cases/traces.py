@@ -18,7 +18,7 @@ from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.types import Event
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.toy import ToyProposer, ToyRunner, ToyTokenizer
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 MAX_STEPS = 300
 _NOT_OPTIONS = ("num_blocks", "max_model_len", "requests", "wrong_every")
@@ -62,24 +62,24 @@ def describe_trace(case: Trace) -> str:
     """The engine's options, and a line for each request."""
     options = (f"{name}={value}" for name, value in case.items() if name != "requests")
     lines = [f"an engine with {', '.join(options)}"]
-    for number, one in enumerate(case["requests"]):
-        samples = f", {one['n']} samples" if one.get("n", 1) > 1 else ""
-        shared = f", the first {one['alike']} shared with the others" if one["alike"] else ""
-        what = f"{len(_prompt(one))} tokens{shared}; max_tokens {one['max_tokens']}{samples}"
-        lines.append(f"r{number} arrives before step {one['arrives'] + 1}: {what}")
+    for number, entry in enumerate(case["requests"]):
+        samples = f", {entry['n']} samples" if entry.get("n", 1) > 1 else ""
+        shared = f", the first {entry['alike']} shared with the others" if entry["alike"] else ""
+        what = f"{len(_prompt(entry))} tokens{shared}; max_tokens {entry['max_tokens']}{samples}"
+        lines.append(f"r{number} arrives before step {entry['arrives'] + 1}: {what}")
     return "\n".join(lines)
 
 
-def _prompt(one: dict[str, Any]) -> list[int]:
-    own = (10 + one["letter"] + i % 18 for i in range(one["own"]))  # below the toy model's EOS
-    return [*range(1, one["alike"] + 1), *own]
+def _prompt(entry: dict[str, Any]) -> list[int]:
+    own = (10 + entry["letter"] + i % 18 for i in range(entry["own"]))  # below the toy model's EOS
+    return [*range(1, entry["alike"] + 1), *own]
 
 
 def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
     """An engine with the toy model that checks all invariants after each step."""
     options = {name: value for name, value in case.items() if name not in _NOT_OPTIONS}
     num_blocks, size = case["num_blocks"], case["block_size"]
-    config = EngineConfig(model="toy", check_invariants=True, **options)
+    config = EngineConfig(**{"model": "toy", "check_invariants": True, **options})
     runner = ToyRunner(num_blocks, size, case.get("max_model_len", num_blocks * size))
     proposer = ToyProposer(case["wrong_every"]) if "wrong_every" in case else None
     parts = {"clock": VirtualClock(), "proposer": proposer, "waiting": waiting}
@@ -106,11 +106,12 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
     yield f"still unfinished after {MAX_STEPS} steps"
 
 
-def _add(engine: LLMEngine, number: int, one: dict[str, Any]) -> None:
-    params = SamplingParams(temperature=0, max_tokens=one["max_tokens"], n=one.get("n", 1))
-    prompt = {"prompt_token_ids": _prompt(one)}
+def _add(engine: LLMEngine, number: int, entry: dict[str, Any]) -> None:
+    own = {"max_tokens": entry["max_tokens"], "n": entry.get("n", 1)}
+    params = SamplingParams(temperature=0, output_kind=RequestOutputKind.FINAL_ONLY, **own)
+    prompt = {"prompt_token_ids": _prompt(entry)}
     with suppress(InvalidRequestError):  # too large for this pool or batch, on both sides
-        engine.add_request(f"r{number}", prompt, params, one.get("priority", 0))
+        engine.add_request(f"r{number}", prompt, params, entry.get("priority", 0))
 
 
 def write_recording(case: Trace, lines: list[str], path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child import plug
+from minivllm.lessons.checker.child import imports
 from minivllm.lessons.checker.holes import functions_in
 from minivllm.lessons.checker.result import UNUSABLE
 
@@ -35,24 +35,23 @@ class StudentModule:
     def __init__(self, exercise: Exercise, file: Path, limit: Limit) -> None:
         self._exercise, self._file, self._limit = exercise, file, limit
         self._given = functions_in(exercise.source).keys() - set(exercise.holes)
+        self._not_loaded = self._limited(self._load, LOADING * exercise.seconds)
 
-    def load(self) -> list[str] | None:
-        """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
-
-        def load() -> None:
-            plug.plug_in({self._exercise.module: self._file})
-            # The visible tests import the module by its file name.
-            own_name = self._exercise.student_file.removesuffix(".py")
-            sys.modules.setdefault(own_name, sys.modules[self._exercise.module])
-            tests = self._exercise.folder / "visible_test.py"
-            self._observe = {one.key: one.observe for one in self._exercise.behaviours()}
-            self._observe["visible"] = lambda case: run_visible_tests(tests)
-
-        return self._limited(load, LOADING * self._exercise.seconds)
+    def _load(self) -> None:
+        """Load the file as the engine's module, and import the rest."""
+        imports.import_files({self._exercise.module: self._file})
+        # The visible tests import the module by its file name.
+        own_name = self._exercise.student_file.removesuffix(".py")
+        sys.modules.setdefault(own_name, sys.modules[self._exercise.module])
+        tests = self._exercise.folder / "visible_test.py"
+        self._observe = {known.key: known.observe for known in self._exercise.behaviours()}
+        self._observe["visible"] = lambda case: run_visible_tests(tests)
 
     def answer(self, question: dict[str, Any]) -> list[Any]:
         """The lines of a case, and None or a failure: its kind and its text."""
         lines: list[str] = []
+        if self._not_loaded is not None or question["behaviour"] is None:
+            return [lines, self._not_loaded]
 
         def ask() -> None:
             for line in self._observe[question["behaviour"]](question["case"]):
@@ -73,7 +72,7 @@ class StudentModule:
         return None
 
     def _failure(self, error: BaseException, seconds: float) -> list[str]:
-        where = plug.where_in(self._file, error, self._given)
+        where = imports.where_in(self._file, error, self._given)
         memory, most = self._exercise.memory_mb, MAX_FILE_BYTES >> 20
         match error:
             case TimeIsUpError():
@@ -106,6 +105,6 @@ def run_visible_tests(file: Path) -> Iterator[str]:
             except NotImplementedError:
                 raise  # not written yet
             except Exception as error:
-                number = plug.lines_in(file, error)[-1][1]
+                number = imports.lines_in(file, error)[-1][1]
                 said = f" ({type(error).__name__}{f': {error}' if str(error) else ''})"
                 yield f"{name}: line {number} failed: {lines[number - 1].strip()}{said}"

@@ -31,7 +31,7 @@ def chunks(draw: Draw) -> Case:
         "output": draw.integer(0, 6),
         "prompt": draw.integer(1, 14),
         "preempted": draw.integer(0, 2),
-        "chunks": [one for part in parts for one in part],
+        "chunks": [chunk for part in parts for chunk in part],
     }
 
 
@@ -94,7 +94,7 @@ def advances(case: Case) -> Lines:
         yield (
             f"tokens {start} to {start + num_tokens - 1} of {sequence.num_prompt_tokens} +"
             f" {sequence.num_output_tokens}: {sequence.num_computed_tokens} computed, {item.kind},"
-            f" sampling {[one.seq_id for one in item.sampling]}"
+            f" sampling {[sequence.seq_id for sequence in item.sampling]}"
         )
 
 

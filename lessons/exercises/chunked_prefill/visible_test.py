@@ -27,8 +27,8 @@ def test_without_chunks_it_is_all_or_nothing():
 
 
 def test_a_prompt_advances_by_its_chunks_and_the_last_one_predicts():
-    one = scheduler(8)
-    one.add_request(ben())
-    steps = [one.schedule(now=0.0).scheduled[0] for _ in range(3)]
+    chunked = scheduler(8)
+    chunked.add_request(ben())
+    steps = [chunked.schedule(now=0.0).scheduled[0] for _ in range(3)]
     assert [(item.start, item.num_tokens) for item in steps] == [(0, 8), (8, 8), (16, 4)]
     assert [len(item.sampling) for item in steps] == [0, 0, 1]

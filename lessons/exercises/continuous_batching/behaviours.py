@@ -84,7 +84,7 @@ def sequential(case: Case) -> Lines:
     examples=80,
 )
 def delays(case: Case) -> Lines:
-    """a batch delay ends with enough company, or with the time of the oldest
+    """a batch delay ends with a full batch, or with the time of the oldest
 
     How many wait, and for how long has the oldest of them waited? Either can end the delay.
     """

@@ -14,8 +14,8 @@ def sequence(number, arrival_time=0.0):
 
 def queue(*sequences):
     waiting = FCFSRequestQueue()
-    for one in sequences:
-        waiting.add(one)
+    for sequence in sequences:
+        waiting.add(sequence)
     return waiting
 
 

@@ -41,7 +41,7 @@ def family_at_work(draw: Draw) -> Case:
     return {
         **family(draw),
         "twin": draw.boolean(),
-        "operations": [one for part in parts for one in part],
+        "operations": [operation for part in parts for operation in part],
     }
 
 
@@ -54,13 +54,13 @@ def _tell(case: Case) -> Lines:
 
     def state(done: str) -> Lines:
         owners = {block.block_id: block.ref_cnt for block in manager.pool.blocks if block.ref_cnt}
-        yield f"{done}; owners {owners}; copies {[tuple(one) for one in manager.take_copies()]}"
-        for one in alive:
-            shared = manager.writes_to_shared_block(one)
+        yield f"{done}; owners {owners}; copies {[tuple(pair) for pair in manager.take_copies()]}"
+        for sequence in alive:
+            shared = manager.writes_to_shared_block(sequence)
             yield (
-                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table_of(one)},"
-                f" {one.num_hashed_blocks} of {len(one.block_hashes)} hashed; writes to a shared"
-                f" block: {shared!r}"
+                f"    {sequence.seq_id}: {sequence.num_computed_tokens} tokens in blocks"
+                f" {table_of(sequence)}, {sequence.num_hashed_blocks} of"
+                f" {len(sequence.block_hashes)} hashed; writes to a shared block: {shared!r}"
             )
         yield (
             f"    copied so far: {manager.num_copied_blocks}; free: {manager.pool.free_queue.ids()}"
@@ -98,26 +98,26 @@ def _tell(case: Case) -> Lines:
     for number, (kind, index) in enumerate(case["operations"]):
         if not alive:
             return
-        one = alive[index % len(alive)]
+        sequence = alive[index % len(alive)]
         if kind == "fork" and len(alive) < 5:
-            yield from fork(one)
+            yield from fork(sequence)
         elif kind == "copy" and manager.pool.num_free_blocks:
-            manager._copy_on_write(one)
-            yield from state(f"{one.seq_id} copies its last block")
+            manager._copy_on_write(sequence)
+            yield from state(f"{sequence.seq_id} copies its last block")
         elif kind == "end":
-            alive.remove(one)
-            manager.free(one)
-            yield from state(f"{one.seq_id} ends")
-        elif kind == "write" and one.num_tokens < len(prompt) + 2 * size:
+            alive.remove(sequence)
+            manager.free(sequence)
+            yield from state(f"{sequence.seq_id} ends")
+        elif kind == "write" and sequence.num_tokens < len(prompt) + 2 * size:
             # Every other token is the same for all sequences, so that blocks can get equal hashes.
-            one.append_token(20 + number % 2 * one.index)
-            shortage = manager.allocate_slots(one, one.num_tokens)
+            sequence.append_token(20 + number % 2 * sequence.index)
+            shortage = manager.allocate_slots(sequence, sequence.num_tokens)
             if shortage is not None:
-                yield from state(f"{one.seq_id} cannot write: {tuple(shortage)}")
+                yield from state(f"{sequence.seq_id} cannot write: {tuple(shortage)}")
                 return
-            one.num_computed_tokens = one.num_tokens
-            manager.cache_full_blocks(one, one.num_tokens)
-            yield from state(f"{one.seq_id} writes token {one.num_tokens - 1}")
+            sequence.num_computed_tokens = sequence.num_tokens
+            manager.cache_full_blocks(sequence, sequence.num_tokens)
+            yield from state(f"{sequence.seq_id} writes token {sequence.num_tokens - 1}")
 
 
 @behaviour(task=1, cases=family_at_any_time)
@@ -161,7 +161,7 @@ def copies(case: Case) -> Lines:
     cases=lambda draw: {
         **family(draw),
         "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
-        "operations": [["copy", one] for one in draw.list_of(lambda d: d.integer(0, 3), 1, 5)],
+        "operations": [["copy", index] for index in draw.list_of(lambda d: d.integer(0, 3), 1, 5)],
     },
 )
 def lets_go_last(case: Case) -> Lines:

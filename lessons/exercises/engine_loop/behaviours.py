@@ -33,8 +33,8 @@ def _engine(case: Case) -> tuple[Any, list[Any], list[str]]:
             return super().execute(batch)
 
     requests = [
-        small_engine.SmallRequest(f"r{number}", one["prompt"], one["max_tokens"])
-        for number, one in enumerate(case["requests"])
+        small_engine.SmallRequest(f"r{number}", request["prompt"], request["max_tokens"])
+        for number, request in enumerate(case["requests"])
     ]
     return small_engine.SmallEngine(WatchedModel(), case["max_num_seqs"]), requests, batches
 
@@ -81,9 +81,9 @@ def steps(case: Case) -> Lines:
     yield f"{case['max_num_seqs']} places; {_names(requests)} waits"
     for number in range(1, case["num_steps"] + 1):
         batches.clear()
-        outputs = [tuple(one) for one in engine.step()]
+        outputs = [tuple(output) for output in engine.step()]
         yield f"step {number}: batch {batches}; outputs {outputs}"
-        states = {one.name: (one.num_computed_tokens, len(one.output)) for one in requests}
+        states = {asked.name: (asked.num_computed_tokens, len(asked.output)) for asked in requests}
         yield f"    computed tokens and output tokens {states}"
         yield f"    {_names(engine.running)} runs, {_names(engine.waiting)} waits"
 
@@ -103,11 +103,11 @@ def _told(case: Case, arrives: list[int]) -> Lines:
     at: dict[int, list[Any]] = {}
     for request, step in zip(requests, arrives, strict=True):
         at.setdefault(step, []).append(request)
-    come = {step: [one.name for one in group] for step, group in sorted(at.items())}
+    come = {step: [request.name for request in group] for step, group in sorted(at.items())}
     yield f"{case['max_num_seqs']} places; arrivals by step {come}"
     outputs = engine.run(at)
     for number, step in enumerate(outputs, 1):
-        yield f"    step {number}: {[tuple(one) for one in step]}"
+        yield f"    step {number}: {[tuple(output) for output in step]}"
     yield f"    the batches of the model: {batches}"
     yield f"    in the end {_names(engine.running)} runs, {_names(engine.waiting)} waits"
 
@@ -127,4 +127,4 @@ def runs_with_arrivals(case: Case) -> Lines:
 
     Find the first request that starts in another step. When did it arrive?
     """
-    yield from _told(case, [one["arrives"] for one in case["requests"]])
+    yield from _told(case, [request["arrives"] for request in case["requests"]])

@@ -36,7 +36,7 @@ def test_a_step_computes_what_is_new_and_gives_one_token():
 def test_one_who_arrives_later_joins_the_next_step():
     a, b = ada(), bob()
     outputs = engine_with().run({1: [a], 2: [b]})
-    assert [[one.name for one in step] for step in outputs] == [
+    assert [[output.name for output in step] for step in outputs] == [
         ["ada"],
         ["ada", "bob"],
         ["ada", "bob"],

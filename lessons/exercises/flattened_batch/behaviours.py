@@ -22,21 +22,21 @@ def _step(draw: Draw) -> Case:
 def _chunks(case: Case) -> list[Any]:
     """The chunks of a step. No two sequences share a block, and tables are not in order."""
     chunks, free = [], list(range(40))
-    for number, one in enumerate(case["chunks"]):
-        end = one["computed"] + one["tokens"]
+    for number, part in enumerate(case["chunks"]):
+        end = part["computed"] + part["tokens"]
         # Every token of the step is different, and none equals a position or a row.
-        token_ids = [100 * (number + 1) + at for at in range(end + one["left"])]
+        token_ids = [100 * (number + 1) + at for at in range(end + part["left"])]
         num_blocks = -(-end // case["block_size"])
-        table = [free.pop((3 + 7 * one["shift"]) % len(free)) for _ in range(num_blocks)]
-        chunks.append(flat_batch.ScheduledChunk(token_ids, one["computed"], one["tokens"], table))
+        table = [free.pop((3 + 7 * part["shift"]) % len(free)) for _ in range(num_blocks)]
+        chunks.append(flat_batch.ScheduledChunk(token_ids, part["computed"], part["tokens"], table))
     return chunks
 
 
 def _told(chunks: list[Any]) -> str:
     return "; ".join(
-        f"{len(one.token_ids)} known tokens, {one.num_computed_tokens} computed,"
-        f" {one.num_tokens} in this step, table {list(one.block_table)}"
-        for one in chunks
+        f"{len(chunk.token_ids)} known tokens, {chunk.num_computed_tokens} computed,"
+        f" {chunk.num_tokens} in this step, table {list(chunk.block_table)}"
+        for chunk in chunks
     )
 
 
@@ -47,7 +47,7 @@ def token_ids(case: Case) -> Lines:
     Where in token_ids does the step begin for this sequence, and where does it end?
     """
     chunks = _chunks(case)
-    known = [one.token_ids for one in chunks]
+    known = [chunk.token_ids for chunk in chunks]
     yield f"{_told(chunks)}; known {known}: {list(flat_batch.flat_token_ids(chunks))}"
 
 
@@ -110,7 +110,7 @@ def reads(case: Case) -> Lines:
     """
     chunks, size = _chunks(case), case["block_size"]
     yield f"blocks of {size}; {_told(chunks)}"
-    for row in range(sum(one.num_tokens for one in chunks)):
+    for row in range(sum(chunk.num_tokens for chunk in chunks)):
         yield f"row {row} reads the slots {list(flat_batch.slots_read(chunks, size, row))}"
 
 

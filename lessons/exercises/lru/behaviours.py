@@ -1,5 +1,6 @@
 """Checks for lru: random operations on a queue and on a pool, then an engine short of blocks."""
 
+import sys
 from typing import Any
 
 from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
@@ -21,7 +22,7 @@ def queue_operations(draw: Draw) -> Case:
     return {
         "num_blocks": draw.integer(1, 4),
         "cached": draw.list_of(lambda d: d.integer(0, 3), 0, 3),
-        "operations": [one for part in parts for one in part],
+        "operations": [operation for part in parts for operation in part],
     }
 
 
@@ -91,9 +92,11 @@ def keeps_its_links(case: Case) -> Lines:
         except BlockPoolError:
             said = " is refused"
         linked = [
-            one.block_id for one in blocks if one.prev_free is not None or one.next_free is not None
+            block.block_id
+            for block in blocks
+            if block.prev_free is not None or block.next_free is not None
         ]
-        names = [one.block_id for one in blocks if one.block_hash is not None]
+        names = [block.block_id for block in blocks if block.block_hash is not None]
         yield (
             f"{operation}{said}; queue {queue.ids()}; {queue.num_free_blocks} free;"
             " blocks with links"
@@ -131,8 +134,6 @@ def takes_constant_time(case: Case) -> Lines:
 
 
 def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
-    import sys
-
     lines = 0
 
     def count(frame: object, event: str, argument: object) -> Any:

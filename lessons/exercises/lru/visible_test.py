@@ -36,10 +36,10 @@ def test_a_block_that_is_on_the_queue_cannot_join_it_again():
     raise AssertionError("it is on the queue twice")
 
 
-def test_a_cached_block_is_reused_last_and_a_worthless_one_first():
+def test_a_cached_block_is_reused_last_and_an_uncached_one_first():
     pool = BlockPool(4, EventBus(VirtualClock()))
-    worthless, cached = pool.pop_free_block(), pool.pop_free_block()
+    uncached, cached = pool.pop_free_block(), pool.pop_free_block()
     pool.cache_block(cached, b"a name of thirty-two bytes......", None)
     pool.release(cached)
-    pool.release(worthless)
+    pool.release(uncached)
     assert pool.free_queue.ids() == [0, 2, 3, 1]

@@ -22,7 +22,7 @@ def _request(draw: Draw) -> Case:
     A wait is the time before a token: 0 if a step gave several. A sample may have no tokens. Beams
     are forked later: a sample begins after `forked_after` tokens of the one before it.
     """
-    waits = lambda d: d.list_of(lambda one: one.integer(0, 400), 0, 5)  # noqa: E731
+    waits = lambda d: d.list_of(lambda draw: draw.integer(0, 400), 0, 5)  # noqa: E731
     return {
         "arrives": draw.integer(0, 300),
         "queued": draw.integer(1, 300),
@@ -33,37 +33,37 @@ def _request(draw: Draw) -> Case:
     }
 
 
-def _times(one: Case) -> dict[int, list[float]]:
+def _times(request: Case) -> dict[int, list[float]]:
     """The token times of each sample, in seconds."""
-    begin, times = _admitted(one), {}
-    for number, waits in enumerate(one["samples"]):
-        begin = _forked(one, times[number - 1], begin) if number else begin
+    begin, times = _admitted(request), {}
+    for number, waits in enumerate(request["samples"]):
+        begin = _forked(request, times[number - 1], begin) if number else begin
         times[number] = [begin + ms / 1000 for ms in accumulate(waits)]
     return times
 
 
-def _admitted(one: Case) -> float:
-    return (one["arrives"] + one["queued"]) / 1000
+def _admitted(request: Case) -> float:
+    return (request["arrives"] + request["queued"]) / 1000
 
 
-def _forked(one: Case, parent: list[float], begin: float) -> float:
+def _forked(request: Case, parent: list[float], begin: float) -> float:
     """When a sample begins. parent: the token times of the sample before it, which has `begin`"""
-    return [begin, *parent][: one["forked_after"] + 1][-1]
+    return [begin, *parent][: request["forked_after"] + 1][-1]
 
 
 def _events(requests: list[Case]) -> list[str]:
     """The log of these requests, in order of time."""
     events: list[Case] = []
-    for number, one in enumerate(requests):
+    for number, request in enumerate(requests):
         name = f"user.{number}"
-        admitted = _admitted(one)
-        events.append(_event("request.arrived", one["arrives"] / 1000, f"{name}.0", name))
+        admitted = _admitted(request)
+        events.append(_event("request.arrived", request["arrives"] / 1000, f"{name}.0", name))
         events.append(_event("request.admitted", admitted, f"{name}.0"))
         begin, parent = admitted, []
-        for sample, times in _times(one).items():
+        for sample, times in _times(request).items():
             seq_id = f"{name}.{sample}"
             if sample:
-                begin = _forked(one, parent, begin)
+                begin = _forked(request, parent, begin)
                 fork = _event("request.forked", begin, seq_id)
                 events.append({**fork, "parent": f"{name}.{sample - 1}"})
             parent = times
@@ -71,10 +71,10 @@ def _events(requests: list[Case]) -> list[str]:
             # The gap after this token is long because the sequence is preempted in it.
             events += [
                 _event("request.preempted", time, seq_id)
-                for time in times[:-1][one["preempted_at"] - 1 :][:1]
+                for time in times[:-1][request["preempted_at"] - 1 :][:1]
             ]
-            if one["ends"]:
-                events.append(_event(one["ends"], times[-1] if times else admitted, seq_id))
+            if request["ends"]:
+                events.append(_event(request["ends"], times[-1] if times else admitted, seq_id))
     events.sort(key=lambda event: event["t"])
     return [json.dumps({**event, "seq": at, "step": 1}) for at, event in enumerate(events)]
 
@@ -84,13 +84,13 @@ def _event(kind: str, t: float, seq_id: str, request_id: str = "") -> Case:
     return {**event, "request_id": request_id} if request_id else event
 
 
-def _given(one: Case) -> Any:
-    tokens = {f"r.{number}": times for number, times in _times(one).items()}
-    return latencies.RequestTimes(one["arrives"] / 1000, tokens)
+def _given(request: Case) -> Any:
+    tokens = {f"r.{number}": times for number, times in _times(request).items()}
+    return latencies.RequestTimes(request["arrives"] / 1000, tokens)
 
 
-def _told(one: Any) -> str:
-    return f"arrived {one.arrived}, token times {one.token_times}"
+def _told(request: Any) -> str:
+    return f"arrived {request.arrived}, token times {request.token_times}"
 
 
 @behaviour(task=1, cases=lambda draw: {"requests": draw.list_of(_request, 1, 4)})
@@ -103,9 +103,9 @@ def reads(case: Case) -> Lines:
     yield from lines
     found = latencies.read_times(iter(lines))
     for name in sorted(found):
-        one = found[name]
-        tokens = {seq_id: list(one.token_times[seq_id]) for seq_id in sorted(one.token_times)}
-        yield f"{name} arrived at {one.arrived}, token times {tokens}"
+        times = found[name]
+        tokens = {seq_id: list(times.token_times[seq_id]) for seq_id in sorted(times.token_times)}
+        yield f"{name} arrived at {times.arrived}, token times {tokens}"
 
 
 @behaviour(task=2, cases=_request, agree=close)
@@ -114,9 +114,9 @@ def first_tokens(case: Case) -> Lines:
 
     The user waits from the arrival to the first word. Which times are these?
     """
-    one = _given(case)
-    ttft = latencies.time_to_first_token(one)
-    yield f"{_told(one)}: {'None' if ttft is None else _numbers([ttft])}"
+    request = _given(case)
+    ttft = latencies.time_to_first_token(request)
+    yield f"{_told(request)}: {'None' if ttft is None else _numbers([ttft])}"
 
 
 @behaviour(task=3, cases=_request, agree=close)
@@ -125,8 +125,8 @@ def gaps(case: Case) -> Lines:
 
     How many gaps are between four tokens? And whose tokens are they?
     """
-    one = _given(case)
-    yield f"{_told(one)}: gaps {_numbers(latencies.inter_token_latencies(one))}"
+    request = _given(case)
+    yield f"{_told(request)}: gaps {_numbers(latencies.inter_token_latencies(request))}"
 
 
 def _values(draw: Draw) -> Case:
@@ -157,7 +157,7 @@ def throughputs(case: Case) -> Lines:
 
     When does the time begin, and when does it end? How many tokens were sampled in it?
     """
-    requests = [_given(one) for one in case["requests"]]
+    requests = [_given(request) for request in case["requests"]]
     told = " and ".join(map(_told, requests)) or "no requests"
     yield f"{told}: tokens per second {_numbers([latencies.throughput(requests)])}"
 

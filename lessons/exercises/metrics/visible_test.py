@@ -52,7 +52,7 @@ def test_gaps_are_between_tokens_of_one_sequence():
 
 def test_a_percentile_is_one_of_the_values():
     gaps = [0.1, 0.1, 0.2, 0.1, 0.1]
-    assert [latencies.percentile(gaps, one) for one in (50, 80, 81, 99)] == [0.1, 0.1, 0.2, 0.2]
+    assert [latencies.percentile(gaps, rank) for rank in (50, 80, 81, 99)] == [0.1, 0.1, 0.2, 0.2]
     assert latencies.percentile([], 99) is None
 
 

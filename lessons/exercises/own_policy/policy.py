@@ -45,7 +45,7 @@ class OwnPolicy(RequestQueue):
         # Nobody waits for a document. Do not stop the same answer again and again.
         return max(
             running,
-            key=lambda one: (one.request.priority, -one.num_preemptions, self.key(one)),
+            key=lambda victim: (victim.request.priority, -victim.num_preemptions, self.key(victim)),
         )
 
     def add(self, sequence: Sequence) -> int:

@@ -15,7 +15,7 @@ def test_all_who_join_leave_once_in_the_order_that_the_queue_shows():
     for sequence in waiting:
         queue.add(sequence)
     shown = list(queue)
-    assert sorted(one.seq_id for one in shown) == [one.seq_id for one in waiting]
+    assert sorted(queued.seq_id for queued in shown) == [queued.seq_id for queued in waiting]
     assert [queue.pop() for _ in waiting] == shown
     assert len(queue) == 0
 
@@ -36,6 +36,6 @@ def test_a_victim_is_one_of_those_who_run_and_waits_again():
 
 
 def test_two_queues_have_nothing_in_common():
-    one, other = OwnPolicy(), OwnPolicy()
-    one.add(sequences(8)[0])
+    mine, other = OwnPolicy(), OwnPolicy()
+    mine.add(sequences(8)[0])
     assert len(other) == 0

@@ -44,7 +44,7 @@ class Loads:
                     -1, inputs[name].shape[3]
                 )[:length]
                 own |= set(tokens.flatten().tolist())
-            for name in sorted({names.get(one, "no tensor") for one in addresses - own}):
+            for name in sorted({names.get(address, "no tensor") for address in addresses - own}):
                 yield (f"program ({seq}, {head}), {length} tokens, reads foreign addresses: {name}")
 
 
@@ -59,14 +59,14 @@ def _addresses(tensor: Any) -> np.ndarray:
 @contextmanager
 def recorded_loads() -> Iterator[Loads]:
     """Record the loads of kernels that run in this context."""
-    from minivllm.kernels.mode import INTERPRETED
+    # Late: Triton can be missing, and chooses its mode when it is imported.
+    from minivllm.kernels import mode
 
     loads = Loads()
-    if not INTERPRETED:
+    if not mode.INTERPRETED:
         yield loads
         return
-    from triton.runtime.interpreter import interpreter_builder as builder
-
+    builder = mode.interpreter_builder
     load = builder.create_masked_load
 
     def create_masked_load(pointers: Any, mask: Any, *rest: Any) -> Any:

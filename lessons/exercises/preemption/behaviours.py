@@ -56,16 +56,16 @@ def _house(case: Case, spare: int) -> Any:
 def _state(scheduler: Any) -> Lines:
     manager = scheduler.kv_cache_manager
     for request in scheduler.requests.values():
-        one = request.sequences[0]
+        sequence = request.sequences[0]
         yield (
-            f"    {one.seq_id}: {one.status.name}, tokens {one.token_ids},"
-            f" {one.num_computed_tokens} computed, {one.num_cached_tokens} cached, blocks"
-            f" {table_of(one)}, slot {one.slot}, preempted"
-            f" {one.num_preemptions} times"
+            f"    {sequence.seq_id}: {sequence.status.name}, tokens {sequence.token_ids},"
+            f" {sequence.num_computed_tokens} computed, {sequence.num_cached_tokens} cached, blocks"
+            f" {table_of(sequence)}, slot {sequence.slot}, preempted"
+            f" {sequence.num_preemptions} times"
         )
     yield (
-        f"    running {[one.seq_id for one in scheduler.running]}, waiting"
-        f" {[one.seq_id for one in scheduler.waiting]}, free blocks"
+        f"    running {[sequence.seq_id for sequence in scheduler.running]}, waiting"
+        f" {[sequence.seq_id for sequence in scheduler.waiting]}, free blocks"
         f" {manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}, cached"
         f" blocks {len(manager.pool.cached_blocks())}, preempted in all"
         f" {scheduler.counters.num_preemptions}"
@@ -126,7 +126,7 @@ def makes_room(case: Case) -> Lines:
         yield (
             f"room for {sequence.num_tokens + case['more']} tokens of {sequence.seq_id}: last"
             f" shortage {None if shortage is None else tuple(shortage)}, preempted"
-            f" {[one.seq_id for one in plan.preempted]}, in the plan"
+            f" {[sequence.seq_id for sequence in plan.preempted]}, in the plan"
             f" {[item.sequence.seq_id for item in plan.scheduled]}"
         )
         yield from _state(scheduler)

@@ -23,8 +23,8 @@ def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
         "stop": draw.list_of(lambda d: d.text("ab", 1, 5), 1, 3),
         "include": include and draw.boolean(),
         "pieces": [
-            [one, may_stop or index > 1]
-            for index, one in enumerate(draw.list_of(lambda d: d.text("abc", 0, 5), 1, 7))
+            [piece, may_stop or index > 1]
+            for index, piece in enumerate(draw.list_of(lambda d: d.text("abc", 0, 5), 1, 7))
         ],
         "last": draw.text("abc", 0, 3),
     }
@@ -51,14 +51,14 @@ def automaton(case: Case) -> Lines:
     After a character that does not match: what is the longest beginning of the stop string that the
     text ends with now?
     """
-    one = _Automaton(case["pattern"])
-    yield f"{case['pattern']!r} has the borders {list(one._borders)}"
+    automaton = _Automaton(case["pattern"])
+    yield f"{case['pattern']!r} has the borders {list(automaton._borders)}"
     for index, char in enumerate(case["text"]):
-        done = one.step(char)
+        done = automaton.step(char)
         text = case["text"][: index + 1]
         yield (
-            f"after {text!r}: length {one.length:d}, complete {bool(done)}, undecided"
-            f" {one.num_undecided:d}"
+            f"after {text!r}: length {automaton.length:d}, complete {bool(done)}, undecided"
+            f" {automaton.num_undecided:d}"
         )
 
 
@@ -105,11 +105,11 @@ def ends(case: Case) -> Lines:
         if any(checker.feed(piece).stop is not None for piece in pieces):
             return
         whole = StopStringChecker(list(case["stop"]))
-        for before, last, one in (
+        for before, last, used in (
             (pieces, case["last"], checker),
             ([], "".join(pieces) + case["last"], whole),
         ):
-            check = one.finish(last, may_stop=may_stop)
+            check = used.finish(last, may_stop=may_stop)
             yield (
                 f"stop strings {case['stop']}, after {before}:"
                 f" finish({last!r}{'' if may_stop else ', may_stop=False'}) shows {check.text!r},"

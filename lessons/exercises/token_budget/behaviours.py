@@ -46,7 +46,7 @@ def greedy_ones(draw: Draw) -> Case:
     running = draw.list_of(runs, 3, 5)
     return {
         "policy": "priority",
-        "running": [[*one, len(running) - index] for index, one in enumerate(running)],
+        "running": [[*entry, len(running) - index] for index, entry in enumerate(running)],
         "budget": draw.integer(8, 16),
     }
 

@@ -20,7 +20,7 @@ def _tokens(draw: Draw) -> list[str | None]:
 
 
 def _bytes(tokens: list[str | None]) -> list[bytes | None]:
-    return [None if one is None else one.encode() for one in tokens]
+    return [None if token is None else token.encode() for token in tokens]
 
 
 @behaviour(task=4, cases=lambda draw: {"pattern": _pattern(draw)}, examples=80)
@@ -49,7 +49,7 @@ def reads(case: Case) -> Lines:
         state = automaton.advance(state, letter.encode())
         read = f"{case['pattern']} after {text[:count]!r}"
         follow = [
-            one for one in LETTERS if automaton.advance(state, one.encode()) != reference.NOTHING
+            char for char in LETTERS if automaton.advance(state, char.encode()) != reference.NOTHING
         ]
         yield f"{read}: {'refused' if state == reference.NOTHING else 'fits so far'}"
         yield f"{read}: may end {bool(automaton.may_end(state))}, next one of {follow}"
@@ -84,9 +84,9 @@ def allows_ends(case: Case) -> Lines:
     May this text end? Then each end token is in the list, in the order of the ids.
     """
     # The end tokens are among the tokens: other tokens have smaller and larger ids.
-    automaton, ends = reference.RegexAutomaton(case["pattern"]), {one - 6 for one in case["ends"]}
+    automaton, ends = reference.RegexAutomaton(case["pattern"]), {end - 6 for end in case["ends"]}
     tokens = [None if at in ends else token for at, token in enumerate([*case["tokens"], "a", "b"])]
-    ends = {one for one in ends if one < len(tokens)}
+    ends = {end for end in ends if end < len(tokens)}
     state = automaton.advance(automaton.start, case["text"].encode())
     allowed = list(automaton.allowed_tokens(state, _bytes(tokens), ends))
     said = f"{case['pattern']} after {case['text']!r}, tokens {tokens}"

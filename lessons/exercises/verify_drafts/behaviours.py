@@ -30,7 +30,7 @@ def rows_of(draw: Draw, may_fail: bool = False) -> Case:
     pairs = draw.list_of(_row, 0, 4)
     drawn = [drawn for _, drawn in pairs] + [draw.integer(0, 2)]
     if may_fail:
-        drawn = [drawn[0], *(ERROR if draw.integer(0, 3) == 3 else one for one in drawn[1:])]
+        drawn = [drawn[0], *(ERROR if draw.integer(0, 3) == 3 else token for token in drawn[1:])]
     return {"drafts": [draft for draft, _ in pairs], "drawn": drawn}
 
 
@@ -43,7 +43,7 @@ def _shown(rows: list[Any]) -> list[int | str]:
 
 
 def _tell_final(case: Case) -> Lines:
-    rows = [(sequence_of(0), _token(one)) for one in case["drawn"]]
+    rows = [(sequence_of(0), _token(token_id)) for token_id in case["drawn"]]
     final = verify._final(list(rows), list(case["drafts"]))
     yield f"drafts {case['drafts']}, drawn {_shown(rows)}: final {_shown(final)}"
 
@@ -84,8 +84,8 @@ def shares_out(case: Case) -> Lines:
     The rows have the order of the plan. Count how many belong to each of its items.
     """
     plan, tokens = SchedulerOutput(1, 64), []
-    for number, one in enumerate(case["items"]):
-        drafts, drawn = one["drafts"], one["drawn"]
+    for number, entry in enumerate(case["items"]):
+        drafts, drawn = entry["drafts"], entry["drawn"]
         own = [sequence_of(number)] * (1 if drafts else len(drawn))
         plan.scheduled.append(
             ScheduledDrafts(own[0], 0, 1 + len(drafts), sampling=own, draft_token_ids=drafts)
@@ -104,7 +104,7 @@ def shares_out(case: Case) -> Lines:
 
 
 def _shown_tokens(drawn: list[int]) -> list[int | str]:
-    return ["error" if one == ERROR else one for one in drawn]
+    return ["error" if token_id == ERROR else token_id for token_id in drawn]
 
 
 def rounds_of(draw: Draw, num_blocks: int) -> Case:

@@ -20,7 +20,7 @@ def final(drafts: list[int], drawn: list[int]) -> list[int]:
     plan = SchedulerOutput(1, 16, [item], num_draft_tokens=len(drafts))
     tokens = [SampledToken(token_id) for token_id in drawn]
     others, verified = verify(plan, list(zip(plan.sampling_sequences(), tokens, strict=True)))
-    assert others == [] and [one.item for one in verified] == [item]
+    assert others == [] and [result.item for result in verified] == [item]
     return [token.token_id for _, token in verified[0].rows]
 
 

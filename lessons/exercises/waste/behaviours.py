@@ -59,10 +59,10 @@ def shares(case: Case) -> Lines:
     Which slots are allocated, and which of these hold nothing? What if nothing is allocated?
     """
     used, reserved, internal = case["slots"]
-    one = kv_usage.KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
+    usage = kv_usage.KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
     yield (
         f"used {used}, reserved {reserved}, internal {internal}, external {case['external']} of"
-        f" 100: allocated {one.allocated}, waste | {one.waste:.6f}"
+        f" 100: allocated {usage.allocated}, waste | {usage.waste:.6f}"
     )
 
 
@@ -103,7 +103,7 @@ def slots(case: Case) -> Lines:
         num_cached_tokens=cached,
         block_table=blocks,
     )
-    entries = [tuple(one) for one in meter._slots_of(sequence)]
+    entries = [tuple(entry) for entry in meter._slots_of(sequence)]
     yield (
         f"blocks of {size}, prompt {prompt}, max_tokens {case['max_tokens']}, max_model_len"
         f" {longest}, {computed} tokens computed, {cached} cached: (block, used, wanted) {entries}"
@@ -141,9 +141,7 @@ def tallies(case: Case) -> Lines:
         used = min(used, size)
         entries.append(kv_usage._BlockSlots(block_id, used, min(used + more, size)))
     tally = _meter(size, 4, size)._tally(entries)
-    yield (
-        f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(tally)}"
-    )
+    yield f"blocks of {size}, (block, used, wanted) {[*map(tuple, entries)]}: {tuple(tally)}"
 
 
 @behaviour(
@@ -157,11 +155,11 @@ def measures_sharing(case: Case) -> Lines:
 
     Look at the first step that differs. Which block is counted twice, or not at all?
     """
-    for one in _measured(case):
+    for use in _measured(case):
         yield (
-            f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries:"
-            f" used {one.used}, reserved {one.reserved}, internal {one.internal}, waste |"
-            f" {one.waste:.6f}"
+            f"step {use.step}: {use.num_blocks_in_use} blocks in {use.num_table_entries} entries:"
+            f" used {use.used}, reserved {use.reserved}, internal {use.internal}, waste |"
+            f" {use.waste:.6f}"
         )
 
 
@@ -170,7 +168,7 @@ def measures_sharing(case: Case) -> Lines:
     cases=lambda draw: {
         "block_size": draw.integer(2, 4),
         "max_model_len": draw.integer(3, 12),
-        "owners": [one for _ in range(2) for one in draw.list_of(lambda d: d.integer(0, 2), 6, 12)],
+        "owners": [who for _ in range(2) for who in draw.list_of(lambda d: d.integer(0, 2), 6, 12)],
     },
 )
 def external(case: Case) -> Lines:
@@ -196,8 +194,8 @@ def measures_reservations(case: Case) -> Lines:
     Look at the first step that differs. Used, reserved, internal, external and free slots must add
     up to all slots.
     """
-    for one in _measured(case):
+    for use in _measured(case):
         yield (
-            f"step {one.step}: {one.num_running} run; used {one.used}, reserved {one.reserved},"
-            f" internal {one.internal}, external {one.external} of {one.total}"
+            f"step {use.step}: {use.num_running} run; used {use.used}, reserved {use.reserved},"
+            f" internal {use.internal}, external {use.external} of {use.total}"
         )

@@ -68,17 +68,17 @@ def _show_lesson(
 
 
 def _histogram(question: AskedQuestion, counts: list[answers.AnswerCount]) -> list[str]:
-    if not any(one.right for one in counts):
+    if not any(count.right for count in counts):
         counts = [answers.AnswerCount(str(question.truth), True, 0), *counts]
-    most = max(one.students for one in counts)
-    width = min(LONGEST_ANSWER, max(len(one.given) for one in counts))
+    most = max(count.students for count in counts)
+    width = min(LONGEST_ANSWER, max(len(count.given) for count in counts))
     text = without_marks(f"{question.number}. {question.asked.question}")
     lines = textwrap.wrap(text, WIDTH, subsequent_indent="   ")
-    for one in counts:
-        answer = fit(clean(one.given), width)
-        bar = "█" * round(one.students / most * BAR)
-        lines.append(f"   {'✓' if one.right else ' '} {answer}  {bar:<{BAR}} {one.students:>3}")
-        if not one.right and (why := question.correction_of(one.given)):
+    for count in counts:
+        answer = fit(clean(count.given), width)
+        bar = "█" * round(count.students / most * BAR)
+        lines.append(f"   {'✓' if count.right else ' '} {answer}  {bar:<{BAR}} {count.students:>3}")
+        if not count.right and (why := question.correction_of(count.given)):
             indent = " " * (width + 7)
             lines += textwrap.wrap(
                 without_marks(why), WIDTH, initial_indent=indent, subsequent_indent=indent

@@ -18,8 +18,9 @@ from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import has_utf8, note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker import catalogue
-from minivllm.lessons.checker.bugs.judge import HuntAnswer, read_answer
+from minivllm.lessons.checker.bugs.judge import BugAnswer, read_answer
 from minivllm.lessons.checker.check import check, run_behaviours
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.pieces import collect, digest_of, write_modules
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _passed() -> set[str]:
-    return {name for name, one in Progress().read().exercises.items() if one.passed}
+    return {name for name, progress in Progress().read().exercises.items() if progress.passed}
 
 
 def _chosen(args: argparse.Namespace) -> catalogue.Exercise:
@@ -73,7 +74,7 @@ def _chosen(args: argparse.Namespace) -> catalogue.Exercise:
     if not started:
         ways = "`minivllm exercise list` lists them, `start NAME` starts one"
         raise ExerciseError(f"You have not started an exercise yet: {ways}.")
-    return next((one for one in started if one.name not in passed), started[-1])
+    return next((exercise for exercise in started if exercise.name not in passed), started[-1])
 
 
 # ---- choosing and beginning ----
@@ -119,7 +120,7 @@ def _begin(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
     about = f"lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes} minutes"
     print(f"{exercise.title} ({about})")
     print(f"Read   {file.with_name('README.md')}")
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         print(f"Watch  minivllm exercise demo {exercise.name}   (opens the recording)")
     what = exercise.symbol or "step and rule"
     print(f"Write  {file}, line {workspace.first_todo(exercise)}: {what}")
@@ -205,11 +206,13 @@ def _hint(args: argparse.Namespace) -> int:
 
 def _diff(args: argparse.Namespace) -> int:
     exercise, workspace = _chosen(args), Workspace(args.workspace)
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         answer = read_answer(exercise, workspace.submission(exercise))
-        step = answer.step if isinstance(answer, HuntAnswer) else 1
+        step = answer.step if isinstance(answer, BugAnswer) else 1
         return _show(args, [exercise.recording], step, exercise.title)
-    result = run_behaviours(exercise, workspace.submission(exercise), seed=args.seed)
+    file = workspace.submission(exercise)
+    with Worker(exercise) as worker, worker.opened(file) as ask:
+        result = run_behaviours(exercise, file, ask, args.seed)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
     return _show(args, [found.engine, found.yours], found.step, found.sentence)
@@ -237,7 +240,7 @@ def _demo(args: argparse.Namespace) -> int:
         return _demo_of_all(args, dashboard)
     exercise = _chosen(args)
     exercise.require_what_it_needs()
-    if exercise.is_hunt:
+    if exercise.finds_bug:
         return _show(args, [exercise.recording], 1, exercise.title)
     if not exercise.runs_in_engine:
         alone = f"`minivllm exercise check {exercise.name}` runs it by itself"

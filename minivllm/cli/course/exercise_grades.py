@@ -39,26 +39,27 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
 def grade_all(args: argparse.Namespace) -> int:
     """Grade all submissions; return 0 if all pass, else 1."""
     chosen = [find_exercise(name) for name in args.name] or list(exercises())
-    for one in chosen:
-        if one.obstacle:
-            note(f"minivllm: {one.obstacle} The exercise is not graded.")
-    chosen = [one for one in chosen if not one.obstacle]
+    for exercise in chosen:
+        if exercise.obstacle:
+            note(f"minivllm: {exercise.obstacle} The exercise is not graded.")
+    chosen = [exercise for exercise in chosen if not exercise.obstacle]
     alone = grading.is_one_submission(args.submissions, chosen)
     _make_room_for(args, alone)
     grades, began = [], time.monotonic()
-    for one in grading.grade(args.submissions, chosen, args.secret):
-        grades.append(one)
-        result = one.result
-        score = f"{result.score:>3} of {result.max_score:<3} {one.status}"
-        note(f"{clean(one.student):<24} {result.exercise.name:<24} {score}")
+    for grade in grading.grade(args.submissions, chosen, args.secret):
+        grades.append(grade)
+        result = grade.result
+        score = f"{result.score:>3} of {result.max_score:<3} {grade.status}"
+        note(f"{clean(grade.student):<24} {result.exercise.name:<24} {score}")
+    grades.sort(key=lambda grade: grade.student)
     if args.csv is not None:
         grading.write_csv(grades, args.csv)
     if args.json is not None:
-        for student, own in groupby(grades, key=lambda one: one.student):
+        for student, own in groupby(grades, key=lambda grade: grade.student):
             path = args.json if alone else args.json / f"{student}.json"
             write_whole(path, json.dumps(grading.as_gradescope(list(own)), indent=1))
-    num_passed = sum(one.status == "pass" for one in grades)
-    students = {one.student for one in grades}
+    num_passed = sum(grade.status == "pass" for grade in grades)
+    students = {grade.student for grade in grades}
     what = f"{plural(len(students), 'student')} in {plural(len(chosen), 'exercise')}"
     passed = f"{num_passed} of {len(grades)} passed, in {time.monotonic() - began:.0f} s"
     note(f"Graded {what}: {passed}.")
@@ -83,8 +84,8 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
 def report_progress(args: argparse.Namespace) -> int:
     done, rows = Progress().read().exercises, []
     for name in (exercise.name for exercise in exercises()):
-        one = done.get(name, ExerciseProgress())
-        passed, checks, hints = one.passed, one.checks, one.hints
+        progress = done.get(name, ExerciseProgress())
+        passed, checks, hints = progress.passed, progress.checks, progress.hints
         rows.append({"exercise": name, "passed": passed, "checks": checks, "hints": hints})
         if not args.json:
             state = "passed" if passed else "not passed" if name in done else "not begun"

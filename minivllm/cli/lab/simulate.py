@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
         print_answers(simulated, fit, step_times, result, args.json)
         if args.plot is not None:
             title = f"{len(crowd):,} requests, steps of {step_times.label}"
-            plot_simulations(title, {one.name: one.replicas for one in simulated}, args.plot)
+            plot_simulations(title, {trial.name: trial.replicas for trial in simulated}, args.plot)
     return 0
 
 

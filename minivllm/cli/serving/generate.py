@@ -163,7 +163,7 @@ def _params(args: argparse.Namespace) -> SamplingParams:
 def _structured_outputs(args: argparse.Namespace) -> StructuredOutputsParams | None:
     schema = None if args.json_schema is None else _read_text(args.json_schema)
     given = {"json": schema, "regex": args.regex, "choice": args.choice}
-    if all(one is None for one in given.values()):
+    if all(value is None for value in given.values()):
         return None
     spaces = None if schema is None else ONE_SPACE
     return StructuredOutputsParams(**given, whitespace_pattern=spaces)

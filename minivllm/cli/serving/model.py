@@ -7,6 +7,7 @@
 import argparse
 
 from minivllm.cli import add_command, add_option
+from minivllm.runtime.model.model_config import FAMILIES
 from minivllm.runtime.progress import format_bytes
 from minivllm.runtime.store.model_store import ModelStore, fetch_model, resolve_for_transformers
 
@@ -36,6 +37,8 @@ def _list(args: argparse.Namespace) -> int:
             facts.append(f"{dtype}, {format_bytes(listing.num_bytes)}, {source}; licence {licence}")
             where = str(listing.path)
         print("\n    ".join([listing.name, *facts, where]))
+    families = ", ".join(name.removesuffix("ForCausalLM") for name in FAMILIES)
+    print(f"Any other checkpoint of these families runs from its folder or the Hub: {families}.")
     return 0
 
 

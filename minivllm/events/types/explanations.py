@@ -97,14 +97,14 @@ class TokenExplained(Event, tag="token.explained"):
     @property
     def chosen(self) -> TokenCandidate | None:
         """The candidate that was chosen; None before the draw and in a beam search."""
-        return next((one for one in self.candidates if one.token_id == self.token_id), None)
+        return next((token for token in self.candidates if token.token_id == self.token_id), None)
 
     @property
     def second(self) -> TokenCandidate | None:
         """Greedy: the second most likely candidate. Otherwise, the second of the race."""
-        others = [one for one in self.candidates if one.token_id != self.token_id]
+        others = [candidate for candidate in self.candidates if candidate.token_id != self.token_id]
         if self.temperature > 0.0:
-            racing = [one for one in others if one.arrival is not None]
-            return min(racing, key=lambda one: one.arrival, default=None)
-        allowed = [one for one in others if one.processed_logit is not None]
-        return max(allowed, key=lambda one: one.processed_logit, default=None)
+            racing = [candidate for candidate in others if candidate.arrival is not None]
+            return min(racing, key=lambda candidate: candidate.arrival, default=None)
+        allowed = [candidate for candidate in others if candidate.processed_logit is not None]
+        return max(allowed, key=lambda candidate: candidate.processed_logit, default=None)

@@ -51,10 +51,10 @@ class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
         """Copy from a `SamplingParams` what is not a default, so that JSON leaves out the rest."""
         defaults = cls()
         given = {name: getattr(params, name) for name in cls.__struct_fields__}
-        given = {name: one for name, one in given.items() if one != getattr(defaults, name)}
+        given = {name: value for name, value in given.items() if value != getattr(defaults, name)}
         if "structured_outputs" in given:
             form = asdict(given["structured_outputs"])
-            given["structured_outputs"] = {name: one for name, one in form.items() if one}
+            given["structured_outputs"] = {name: value for name, value in form.items() if value}
         if "stop" in given:
             # A caller can send half of a surrogate pair, which JSON cannot encode.
             given["stop"] = [text.encode("utf-8", "replace").decode() for text in given["stop"]]

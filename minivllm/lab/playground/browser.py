@@ -25,7 +25,7 @@ def play_text(question: str) -> str:
 
 def exercises() -> str:
     """JSON: the exercises that can be checked here."""
-    found = [{"name": one.name, "title": one.title, "level": one.level} for one in exercises_here()]
+    found = [{"name": own.name, "title": own.title, "level": own.level} for own in exercises_here()]
     return json.dumps(found)
 
 

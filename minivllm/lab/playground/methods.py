@@ -48,7 +48,7 @@ def core_methods() -> list[CoreMethod]:
         source = _source(module)
         lines = source.splitlines()
         for name, node in functions_in(source).items():
-            abstract = [getattr(one, "id", "") for one in node.decorator_list] == ["abstractmethod"]
+            abstract = [getattr(tag, "id", "") for tag in node.decorator_list] == ["abstractmethod"]
             if "." in name and not abstract:
                 first = first_line(node)
                 text = dedent("\n".join(lines[first - 1 : node.end_lineno])) + "\n"

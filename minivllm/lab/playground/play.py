@@ -78,8 +78,8 @@ def _try(
     try:
         with stop_after(SECONDS, file):
             if method is not None:
-                plug = import_module("minivllm.lessons.checker.child.plug")
-                plug.plug_in({method.module: Path(file)})
+                imports = import_module("minivllm.lessons.checker.child.imports")
+                imports.import_files({method.module: Path(file)})
             return _play(question, path, check=method is not None)
     except (Exception, PlayTimeUpError) as error:
         until = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -103,7 +103,7 @@ def _explained(error: BaseException, method: CoreMethod | None, file: str) -> Mi
             f"Your code took more than {SECONDS:g} seconds{where}: is there an endless loop?", line
         )
     # The engine was imported again, so its exceptions are known only by their names.
-    kinds = {one.__name__ for one in type(error).__mro__}
+    kinds = {base.__name__ for base in type(error).__mro__}
     if kinds & {"ConfigError", "SimulationError", "BenchError", "InvalidRequestError"}:
         return Mishap(str(error))
     said = f": {error}".rstrip(".") if str(error) else ""
@@ -119,11 +119,11 @@ def _explained(error: BaseException, method: CoreMethod | None, file: str) -> Mi
 
 def _line_in_editor(error: BaseException, method: CoreMethod, file: str) -> int | None:
     """The last line of the edited method in the traceback of `error` or of its causes."""
-    one: BaseException | None = error
-    while one is not None:
-        for frame in reversed(traceback.extract_tb(one.__traceback__)):
+    cause: BaseException | None = error
+    while cause is not None:
+        for frame in reversed(traceback.extract_tb(cause.__traceback__)):
             # Only the method was edited; what follows it has moved, but it is not in the editor.
             if frame.filename == file and frame.name == method.name.rpartition(".")[2]:
                 return frame.lineno - method.first + 1
-        one = one.__cause__ or one.__context__
+        cause = cause.__cause__ or cause.__context__
     return None

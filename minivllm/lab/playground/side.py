@@ -57,18 +57,18 @@ def run_of_arrivals(path: Path, base: RecordedRun) -> RecordedRun:
     Raises `SimulationError` if the file cannot be parsed or asks for too much.
     """
     arrivals = read_arrivals(path)
-    lengths = [one.prompt_tokens + one.output_tokens for one in arrivals]
+    lengths = [arrival.prompt_tokens + arrival.output_tokens for arrival in arrivals]
     if len(arrivals) > MOST_REQUESTS or sum(lengths) > MOST_TOKENS:
         raise SimulationError(
             f"These are {len(arrivals)} requests with {sum(lengths)} tokens, but the playground"
             f" serves at most {MOST_REQUESTS} with {MOST_TOKENS}: use `minivllm simulate` for more."
         )
     requests = []
-    for number, one in enumerate(arrivals):
-        prompt, output = one.prompt(number), [number + 1] * one.output_tokens
-        request = RecordedRequest(f"r{number}", prompt, None, [output], one.at, one.priority)
+    for number, asked in enumerate(arrivals):
+        prompt, output = asked.prompt(number), [number + 1] * asked.output_tokens
+        request = RecordedRequest(f"r{number}", prompt, None, [output], asked.at, asked.priority)
         requests.append(request)
     longest = max(*lengths, base.header.max_model_len)
     header = structs.replace(base.header, max_model_len=longest)
-    ids = {token_id for one in requests for token_id in (*one.prompt_token_ids, *one.outputs[0])}
+    ids = {token_id for ask in requests for token_id in (*ask.prompt_token_ids, *ask.outputs[0])}
     return RecordedRun(header, requests, dict.fromkeys(ids, DOT), base.step_times, [])

@@ -47,7 +47,7 @@ def _race(args: argparse.Namespace) -> None:
     run = read_recorded_run(args.log)
     sides = [plan_side(run, race_options(run, name)) for name in (args.a, args.b)]
     requests = [request for side in sides for request in side.requests]
-    total = sum(len(one.prompt_token_ids) + sum(map(len, one.outputs)) for one in requests)
+    total = sum(len(ask.prompt_token_ids) + sum(map(len, ask.outputs)) for ask in requests)
     done, due, results = 0, 0.0, []
 
     def report(event: Event) -> None:

@@ -66,8 +66,8 @@ class _Reader:
                 self.points.append(
                     StepPoint(
                         event.used,
-                        sum(one.kind == "decode" for one in scheduled),
-                        sum(one.num_computed_tokens for one in scheduled),
+                        sum(item.kind == "decode" for item in scheduled),
+                        sum(item.num_computed_tokens for item in scheduled),
                         event.t_schedule + event.t_prepare + event.t_model + event.t_sample,
                     )
                 )
@@ -92,7 +92,7 @@ def read_recorded_run(path: Path) -> RecordedRun:
     recording.close()
     for seq_id in fold.sequences:  # they have not ended
         reader.keep(seq_id)
-    kept = {name: one for name, one in reader.arrived.items() if reader.outputs.get(name)}
+    kept = {name: arrival for name, arrival in reader.arrived.items() if reader.outputs.get(name)}
     if not kept:
         raise SimulationError(
             "No request of this recording has got a token yet, so there is nothing to race."
@@ -104,14 +104,14 @@ def read_recorded_run(path: Path) -> RecordedRun:
         notes.append(f"Left out, without a token: {_names(missing)}.")
     step_times, seconds = _step_times(reader.points, notes)
     work = [0.0, *accumulate(seconds)]
-    began = min(work[one.num_steps] for one in kept.values())
+    began = min(work[arrival.num_steps] for arrival in kept.values())
     requests = [
         dataclasses.replace(
-            one.request,
-            outputs=list(reader.outputs[name].values())[-one.num_samples :],
-            at=work[one.num_steps] - began,
+            arrival.request,
+            outputs=list(reader.outputs[name].values())[-arrival.num_samples :],
+            at=work[arrival.num_steps] - began,
         )
-        for name, one in kept.items()
+        for name, arrival in kept.items()
     ]
     return RecordedRun(header, requests, dict(fold.token_pieces), step_times, notes)
 
@@ -141,5 +141,5 @@ def _step_times(points: list[StepPoint], notes: list[str]) -> tuple[Fit, list[fl
         return fit_step_times(points), measured
     except SimulationError:
         scale = sum(measured) / sum(expected)
-        scaled = tuple(scale * one for one in fit.coefficients)
+        scaled = tuple(scale * value for value in fit.coefficients)
         return dataclasses.replace(fit, coefficients=scaled), measured

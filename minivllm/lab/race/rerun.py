@@ -199,7 +199,7 @@ def _tokenizer(run: RecordedRun) -> ScriptedTokenizer:
     }
     pieces = {token_id: run.pieces.get(token_id, "") for token_id in ids}
     # Special tokens and lone bytes have a name in angle brackets (`tokens.named`).
-    silent = {one for one, text in pieces.items() if not text or (text[0], text[-1]) == ("<", ">")}
+    silent = {key for key, text in pieces.items() if not text or (text[0], text[-1]) == ("<", ">")}
     return ScriptedTokenizer(pieces.__getitem__, 1 + max(ids), silent)
 
 

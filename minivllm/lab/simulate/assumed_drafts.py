@@ -25,7 +25,7 @@ class AssumedDrafts:
 
     def propose(self, wanted: Seq[Wanted]) -> list[Draft]:
         """See `Proposer.propose`. All tokens of a sequence's own have the same id."""
-        return [Draft([one.sequence.token_ids[-1]] * one.num_tokens, "ngram") for one in wanted]
+        return [Draft([want.sequence.token_ids[-1]] * want.num_tokens, "ngram") for want in wanted]
 
     def forget(self, sequence: Sequence) -> None:
         """See `Proposer.forget`."""

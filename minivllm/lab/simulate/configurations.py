@@ -54,7 +54,7 @@ def value_of(setup: Setup, name: str) -> object:
 
 def varied(all_setups: list[Setup]) -> list[str]:
     """Return the options in which the setups differ."""
-    return [name for name in VARIED if len({value_of(one, name) for one in all_setups}) > 1]
+    return [name for name in VARIED if len({value_of(setup, name) for setup in all_setups}) > 1]
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
@@ -64,8 +64,8 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     """
     config = setup.config
     budget = config.max_num_batched_tokens
-    prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
-    output = sum(one.output_tokens for one in crowd) / len(crowd)
+    prompt = sum(arrival.prompt_tokens for arrival in crowd) / len(crowd)
+    output = sum(arrival.output_tokens for arrival in crowd) / len(crowd)
     paged = config.kv_cache_allocator == "paged"
     each = prompt + output if paged else config.max_model_len
     room = config.num_gpu_blocks_override * config.block_size / each

@@ -57,11 +57,11 @@ def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
     """Return arrays with one entry per finished request: seconds, output tokens, priority."""
     rows = [
         (
-            *(one.arrived, one.admitted, one.first_token, one.last_token),
-            *(one.output_tokens, one.arrival.priority),
+            *(request.arrived, request.admitted, request.first_token, request.last_token),
+            *(request.output_tokens, request.arrival.priority),
         )
         for replica in replicas
-        for one in replica.finished
+        for request in replica.finished
     ]
     arrived, admitted, first, last, output, priority = np.array(rows, dtype=float).T
     return {
@@ -80,10 +80,10 @@ def table(numbers: array, width: int) -> np.ndarray:
 
 def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
     of = latencies(replicas)
-    finished = [one for replica in replicas for one in replica.finished]
+    finished = [request for replica in replicas for request in replica.finished]
     count, output_tokens = len(finished), int(of["output_tokens"].sum())
-    prompt_tokens = sum(one.arrival.prompt_tokens for one in finished)
-    seconds = max(replica.now for replica in replicas) - min(one.arrived for one in finished)
+    prompt_tokens = sum(request.arrival.prompt_tokens for request in finished)
+    seconds = max(replica.now for replica in replicas) - min(ended.arrived for ended in finished)
     gaps, counts = np.concatenate([table(replica.gaps, 2) for replica in replicas]).T
     answer: Answer = {
         "completed": count,
@@ -107,8 +107,8 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
         answer["goodput_share"] = float(met.mean())
     if len(priorities := np.unique(of["priority"])) > 1:
         answer["by_priority"] = {
-            str(int(one)): _percentiles("ttft", of["ttft"][of["priority"] == one])
-            for one in priorities
+            str(int(priority)): _percentiles("ttft", of["ttft"][of["priority"] == priority])
+            for priority in priorities
         }
     return answer
 
@@ -134,10 +134,10 @@ def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
     """
     steps = [table(replica.steps, len(SERIES)) for replica in replicas]
     _, lasts, *series = np.concatenate(steps).T
-    mean = [float(np.dot(one, lasts)) / (seconds * len(replicas)) for one in series]
-    peak = [int(one.max()) for one in series]
+    mean = [float(np.dot(values, lasts)) / (seconds * len(replicas)) for values in series]
+    peak = [int(values.max()) for values in series]
     total = replicas[0].config.num_gpu_blocks_override
-    busy = [float(one[:, 1].sum()) for one in steps]
+    busy = [float(steps_of[:, 1].sum()) for steps_of in steps]
     return {
         "kv_use_mean": mean[0] / total,
         "kv_use_peak": peak[0] / total,

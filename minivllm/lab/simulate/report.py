@@ -112,17 +112,17 @@ def print_answers(
         "fit": asdict(fit),
         "configurations": [
             {
-                **{name: value_of(one.setup, name) for name in VARIED},
+                **{name: value_of(run.setup, name) for name in VARIED},
                 # JSON has no infinity.
-                "rate": "inf" if one.setup.rate == math.inf else one.setup.rate,
-                **one.answer,
-                "simulated_in_s": one.wall_seconds,
+                "rate": "inf" if run.setup.rate == math.inf else run.setup.rate,
+                **run.answer,
+                "simulated_in_s": run.wall_seconds,
             }
-            for one in simulated
+            for run in simulated
         ],
     }
-    steps = sum(one.answer["steps"] for one in simulated)
-    wall = sum(one.wall_seconds for one in simulated)
+    steps = sum(run.answer["steps"] for run in simulated)
+    wall = sum(run.wall_seconds for run in simulated)
     notes = [
         (
             f"Fit: {fit.num_points} measured steps, each predicted without itself: R²"
@@ -132,14 +132,14 @@ def print_answers(
         f"{steps:,} steps were planned by the real scheduler in {wall:.1f} s here.",
     ]
     measured = max(point.num_scheduled_tokens for point in step_times.points)
-    asked = max(one.setup.config.max_num_batched_tokens for one in simulated)
+    asked = max(run.setup.config.max_num_batched_tokens for run in simulated)
     if asked > measured:
         notes.insert(
             1,
             f"Warning: the longest measured step has {measured} tokens, but steps of up to"
             f" {asked} tokens are predicted from it.",
         )
-    rates = {one.setup.rate for one in simulated}
+    rates = {run.setup.rate for run in simulated}
     rate = (
         "arriving as in the file"
         if rates == {None}
@@ -150,15 +150,15 @@ def print_answers(
     print_report(Report(title, header, rows, notes, result), as_json)
 
 
-def _one_in_detail(one: Simulated) -> Table:
+def _one_in_detail(run: Simulated) -> Table:
     header = ("milliseconds", "mean", *(f"p{percent:g}" for percent in PERCENTILES))
     rows: list[Seq[str]] = [
         (label, cell, *[""] * len(PERCENTILES))
         for label, key, form in _ROWS
-        if (cell := _cell(one.answer, key, form))
+        if (cell := _cell(run.answer, key, form))
     ]
     for key, label in _LATENCIES.items():
-        cells = [_cell(one.answer, f"{statistic}_{key}_ms", "{:,.1f}") for statistic in header[1:]]
+        cells = [_cell(run.answer, f"{statistic}_{key}_ms", "{:,.1f}") for statistic in header[1:]]
         rows.append((label, *cells))
     return header, rows
 
@@ -168,17 +168,17 @@ def _row_for_each(simulated: list[Simulated]) -> Table:
     columns = [
         (label, cells)
         for label, key, form in _COLUMNS
-        if set(cells := [_cell(one.answer, key, form) for one in simulated])
+        if set(cells := [_cell(run.answer, key, form) for run in simulated])
         - {"", "0", "0%", "1.00"}
     ]
-    names = varied([one.setup for one in simulated])
+    names = varied([run.setup for run in simulated])
     header = (*(VARIED[name] for name in names), *(label for label, _ in columns))
     return header, [
         (
-            *(show_value(value_of(one.setup, name)) for name in names),
+            *(show_value(value_of(run.setup, name)) for name in names),
             *(cells[number] for _, cells in columns),
         )
-        for number, one in enumerate(simulated)
+        for number, run in enumerate(simulated)
     ]
 
 

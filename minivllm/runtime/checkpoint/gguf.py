@@ -53,6 +53,8 @@ GGUF_NAMES = {
 
 Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
 """
+_ROPE_FREQS = "rope_freqs.weight"
+"""No weight, but a setting: see `read_rope_freqs`."""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
 _HEAD_COUNTS = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
 """Modules whose rows llama.cpp reorders -> the setting with their number of heads."""
@@ -175,7 +177,20 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             row_order=_row_order(header, tensor),
         )
         for tensor in header.tensors.values()
+        if tensor.name != _ROPE_FREQS
     ]
+
+
+def read_rope_freqs(header: GgufHeader) -> list[float] | None:
+    """Return the divisors of the rotary frequencies, [head_size / 2]; None if it has none."""
+    tensor = header.tensors.get(_ROPE_FREQS)
+    if tensor is None:
+        return None
+    if tensor.type not in _PLAIN or len(tensor.shape) != 1:
+        raise ModelIntegrityError(
+            f"{header.path} has no list of numbers in {_ROPE_FREQS}: download it again."
+        )
+    return _read(header.path, tensor, slice(None)).tolist()
 
 
 def _hf_name(header: GgufHeader, name: str) -> str:

@@ -9,16 +9,27 @@ import os
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tokenizers import Tokenizer, pre_tokenizers
+
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, write_json
-from minivllm.runtime.checkpoint.gguf import GgufHeader, gguf_entries, read_gguf_header
-from minivllm.runtime.model.model_config import SUPPORTED_ARCHITECTURES, ModelConfig
+from minivllm.runtime.checkpoint.gguf import (
+    GgufHeader,
+    gguf_entries,
+    read_gguf_header,
+    read_rope_freqs,
+)
+from minivllm.runtime.model.model_config import FAMILIES, ModelConfig
 from minivllm.runtime.progress import Progress
 from minivllm.runtime.text.tokenizer import is_panic
 
 T = TypeVar("T")
 
-_MODEL_CLASSES = {model_type: name for name, model_type in SUPPORTED_ARCHITECTURES.items()}
+_MODEL_CLASSES = {
+    family.model_type: name
+    for name, family in FAMILIES.items()
+    if family.model_type in ("llama", "qwen2", "qwen3")
+}
 """GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
 _SPLIT_RULES = {
     "default", "gpt-2", "smollm", "llama3", "llama-v3", "llama-bpe", "qwen2", "deepseek-r1-qwen",
@@ -61,8 +72,10 @@ def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None
 def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     """Refuse variants of a known architecture that would load but compute wrong results."""
     metadata, path = header.metadata, header.path
-    scaling = _value(header, f"{arch}.rope.scaling.type", str, "none")
-    if scaling != "none" or "rope_freqs.weight" in header.tensors:
+    scaling = _value(header, f"{arch}.rope.scaling.type", str, "")
+    # llama.cpp takes a factor without a type as linear. Files of 2023 have the other key.
+    factors = (f"{arch}.rope.scaling.factor", f"{arch}.rope.scale_linear")
+    if scaling not in ("", "none") or (not scaling and any(key in metadata for key in factors)):
         raise UnsupportedModelError(
             f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not fully"
             " contain: use the model's safetensors checkpoint instead."
@@ -115,7 +128,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "head_dim": number("attention.key_length", hidden_size // max(num_heads, 1)),
         "hidden_act": "silu",
         "rms_norm_eps": _value(header, f"{arch}.attention.layer_norm_rms_epsilon", float),
-        "rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0),
+        "rope_parameters": _rope_parameters(header, arch, number("context_length")),
         "max_position_embeddings": number("context_length"),
         # llama.cpp omits the output projection if it equals the embedding matrix.
         "tie_word_embeddings": "output.weight" not in header.tensors,
@@ -123,6 +136,24 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "attention_bias": "blk.0.attn_q.bias" in header.tensors,
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
         "eos_token_id": header.metadata.get("tokenizer.ggml.eos_token_id"),
+    }
+
+
+def _rope_parameters(header: GgufHeader, arch: str, context_length: int) -> dict[str, Any]:
+    """Return the rotation as Hugging Face writes it.
+
+    Llama 3.1 and later scale their frequencies. A GGUF file has the result as a tensor, the divisor
+    of each frequency, which is what Hugging Face calls `longrope`.
+    """
+    rope = {"rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0)}
+    if (divisors := read_rope_freqs(header)) is None:
+        return rope | {"rope_type": "default"}
+    return rope | {
+        "rope_type": "longrope",
+        "short_factor": divisors,
+        "long_factor": divisors,
+        "attention_factor": 1.0,
+        "original_max_position_embeddings": context_length,
     }
 
 
@@ -169,8 +200,6 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
 
 def _split_digits(tokenizer_json: Path) -> None:
     """Add SmolLM's rule to split text at every digit; transformers does not read it from GGUF."""
-    from tokenizers import Tokenizer, pre_tokenizers
-
     tokenizer = Tokenizer.from_file(str(tokenizer_json))
     digits, byte_level = (
         pre_tokenizers.Digits(individual_digits=True),

@@ -22,6 +22,7 @@ from minivllm.runtime.quantization.stored_weight import (
     CheckpointWeight,
     StoredWeight,
     WeightEntry,
+    in_row_order,
     rows_at_once,
 )
 
@@ -104,8 +105,4 @@ def _read_weight(entry: WeightEntry, quantization: Quantization | None) -> Check
         weight = StoredWeight.quantize_int8(pieces, entry.shape)
     else:
         weight = entry.read(slice(None))
-    if entry.row_order is None:
-        return weight
-    if isinstance(weight, StoredWeight):
-        return weight.rows(entry.row_order)
-    return weight[entry.row_order]
+    return in_row_order(weight, entry.row_order)

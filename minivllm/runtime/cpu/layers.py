@@ -44,12 +44,13 @@ class CpuLayers:
 
     @staticmethod
     def supports(decoder: Decoder) -> bool:
-        """Whether layers.c can run the layers: our matrices, without biases and head norms."""
+        """Whether layers.c can run the layers: our matrices, Llama's operations, and no biases."""
         config = decoder.config
+        if not config.is_llama:
+            return False
         linears = [linear for layer in decoder.layers for linear in _linears(layer)]
         return (
-            not config.qk_norm
-            and config.hidden_size % LANES == 0
+            config.hidden_size % LANES == 0
             and config.intermediate_size % LANES == 0
             and all(
                 linear.bias is None and isinstance(linear.matrix, CpuMatrix) for linear in linears
@@ -61,7 +62,7 @@ class CpuLayers:
     ) -> torch.Tensor:
         """Run the decoder: token_ids, positions: [num_tokens] -> [num_tokens, hidden_size]."""
         cos_sin = self._decoder.rotary.cos_sin(positions, torch.float32)
-        hidden = self._decoder.embed_tokens(token_ids)
+        hidden = self._decoder.embed(token_ids)
         num_rows = len(hidden)
         workspace = hidden.new_empty(
             num_rows * self._row_size + workspace_size(num_rows, self._most_inputs)

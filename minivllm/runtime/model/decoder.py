@@ -1,4 +1,4 @@
-"""The decoder: one network for Llama, Qwen2 and Qwen3, with switches for biases and `qk_norm`.
+"""The decoder: one network for all families of `model_config.py`, with a switch for each difference.
 
 Its input is a flattened (ragged) batch, `[num_tokens, hidden_size]`: the tokens of all sequences
 one after another, without padding. Tokens interact only in attention, which the caller passes in as
@@ -6,7 +6,7 @@ a function, so the decoder works with any cache and any backend.
 
 In float32, the tokens must equal those of `transformers`, so the operations are in the same order.
 
-Source: transformers 5, `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/models/llama.py`
+Source: transformers 5, `models/{llama,qwen3,smollm3,...}/modeling_*.py`; vLLM `vllm/model_executor/models/llama.py`
 (names).
 """
 
@@ -21,9 +21,19 @@ from minivllm.config import LinearBackendName
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
 from minivllm.runtime.model.linear_backend import Matrix, activation_dtype, choose_linear_backend
-from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.runtime.model.weight_map import is_redundant, weight_shards
-from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, plain_weight
+from minivllm.runtime.model.model_config import LongRopeScaling, ModelConfig
+from minivllm.runtime.model.weight_map import (
+    is_redundant,
+    qk_norm_sizes,
+    split_experts,
+    weight_shards,
+)
+from minivllm.runtime.quantization.stored_weight import (
+    CheckpointWeight,
+    StoredWeight,
+    in_row_order,
+    plain_weight,
+)
 
 CosSin = tuple[torch.Tensor, torch.Tensor]
 """Cosines and sines of the tokens' positions, as in `minivllm.kernels.reference_ops.rotate`."""
@@ -32,6 +42,10 @@ Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor, CosSin], torch
 
 q: [num_tokens, num_heads, head_size]; k, v: [num_tokens, num_kv_heads, head_size]
 """
+
+
+ROUTED_AT_ONCE = 1 << 22
+"""Products that a router computes at once: 16 MiB."""
 
 
 class Linear(nn.Module):
@@ -90,11 +104,19 @@ class RotaryEmbedding:
     """
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
-        self._inv_freq = _inverse_frequencies(config).to(device)  # [head_size / 2], float32
+        inv_freq = _inverse_frequencies(config)  # [rotary_size / 2], float32
+        factors = torch.ones(config.head_size // 2)
+        if isinstance(config.rope_scaling, LongRopeScaling):
+            factors[: len(inv_freq)] = config.rope_scaling.attention_factor
+        if config.attention_multiplier is not None:
+            # The backends divide q @ k by sqrt(head_size). Undo it, half in q and half in k.
+            factors *= math.sqrt(config.attention_multiplier * math.sqrt(config.head_size))
+        # A pair that is not rotated has an angle of 0.
+        inv_freq = nn.functional.pad(inv_freq, (0, len(factors) - len(inv_freq)))
+        self._inv_freq = inv_freq.to(device)  # [head_size / 2]
+        self._factors = None if (factors == 1).all() else factors.to(device)
 
-    def cos_sin(
-        self, positions: torch.Tensor, dtype: torch.dtype
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def cos_sin(self, positions: torch.Tensor, dtype: torch.dtype) -> CosSin:
         """Return cosines and sines for all layers of a step.
 
         positions: [num_tokens] -> two tensors [num_tokens, 1, head_size]
@@ -106,16 +128,20 @@ class RotaryEmbedding:
         angles = self._inv_freq.new_empty(len(positions), len(self._inv_freq) + 1)[:, :-1]
         torch.mul(positions.float().unsqueeze(-1), self._inv_freq, out=angles)
         cos, sin = angles.cos(), angles.sin()
+        if self._factors is not None:
+            cos, sin = cos * self._factors, sin * self._factors
         # Put the minus sign of the first half into the table: then a rotation needs no negation.
         cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
         return cos.to(dtype).unsqueeze(1), sin.to(dtype).unsqueeze(1)
 
 
 def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:
-    """Return the radians per position of each pair: [head_size / 2]."""
-    exponents = torch.arange(0, config.head_size, 2, dtype=torch.float32) / config.head_size
-    inv_freq = 1.0 / (config.rope_theta**exponents)
-    scaling = config.rope_scaling
+    """Return the radians per position of each pair that is rotated: [rotary_size / 2]."""
+    exponents = torch.arange(0, config.rotary_size, 2, dtype=torch.float32) / config.rotary_size
+    base, scaling = config.rope_theta**exponents, config.rope_scaling
+    if isinstance(scaling, LongRopeScaling):
+        return 1.0 / (torch.tensor(scaling.divisors) * base)
+    inv_freq = 1.0 / base
     if scaling is None:
         return inv_freq
     # Llama 3: a slow pair did not complete a full turn in training, so its frequency is divided by
@@ -138,15 +164,23 @@ class Attention(nn.Module):
         num_all_heads = self.num_heads + 2 * self.num_kv_heads
         self.qkv_proj = Linear(num_all_heads * self.head_size, bias=config.attention_bias)
         self.o_proj = Linear(config.hidden_size, bias=config.attention_output_bias)
-        self.q_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
-        self.k_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
+        self.norm_shape = (-1,) if config.qk_norm == "all_heads" else (-1, self.head_size)
+        self.q_norm = self.k_norm = None
+        if config.qk_norm is not None:
+            q_size, k_size = qk_norm_sizes(config)
+            self.q_norm = RMSNorm(q_size, config.rms_norm_eps)
+            self.k_norm = RMSNorm(k_size, config.rms_norm_eps)
 
     def forward(self, x: torch.Tensor, cos_sin: CosSin, attend: Attend) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
         qkv = self.qkv_proj(x).view(x.shape[0], -1, self.head_size)
         q, k, v = qkv.split((self.num_heads, self.num_kv_heads, self.num_kv_heads), dim=1)
         if self.q_norm is not None and self.k_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
+            rows = (len(x), *self.norm_shape)
+            q, k = (
+                norm(heads.reshape(rows)).view(heads.shape)
+                for norm, heads in ((self.q_norm, q), (self.k_norm, k))
+            )
         attended = attend(self.layer, q, k, v, cos_sin)
         return self.o_proj(attended.reshape(x.shape[0], -1))
 
@@ -154,23 +188,97 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """down(silu(gate(x)) * up(x))"""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, hidden_size: int, width: int) -> None:
         super().__init__()
-        self.gate_up_proj = Linear(2 * config.intermediate_size)
-        self.down_proj = Linear(config.hidden_size)
+        self.gate_up_proj = Linear(2 * width)
+        self.down_proj = Linear(hidden_size)
 
     def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
         return self.down_proj(ops.silu_and_mul(self.gate_up_proj(x)))
 
 
+class ExpertRouter(nn.Module):
+    """Chooses the experts of each token. Its weight is [num_experts, hidden_size]."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.num_experts), requires_grad=False)
+        self.top_k, self.norm_topk_prob = config.num_experts_per_tok, config.norm_topk_prob
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """x: [num_tokens, hidden_size] -> shares and numbers of experts, both [num_tokens, top_k]
+
+        Each row is summed up by itself, in float32. A product of matrices rounds as the size of the
+        batch wants it, and a last bit can choose another expert.
+        """
+        at_once = max(1, ROUTED_AT_ONCE // self.weight.numel())
+        weight = self.weight.float()
+        logits = [
+            (rows.float().unsqueeze(1) * weight).sum(-1)  # [num_rows, num_experts]
+            for rows in x.split(at_once)
+        ]
+        shares, experts = torch.cat(logits).softmax(-1).topk(self.top_k)
+        if self.norm_topk_prob:
+            shares = shares / shares.sum(-1, keepdim=True)
+        # In the order of experts, as transformers adds their results.
+        experts, order = experts.sort()
+        return shares.gather(1, order).to(x.dtype), experts
+
+
+class Experts(nn.Module):
+    """A mixture of experts: each token goes through `top_k` MLPs of many, chosen by the router.
+
+    The tokens of one expert run together, so that a step reads its weights once. This is why
+    memory, and not arithmetic, is the price of a large batch: soon every expert has a token.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.moe_intermediate_size or config.intermediate_size
+        self.gate = ExpertRouter(config)
+        self.experts = nn.ModuleList(
+            MLP(config.hidden_size, width) for _ in range(config.num_experts)
+        )
+
+    def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
+        """x: [num_tokens, hidden_size] -> the same shape"""
+        shares, experts = self.gate(x)
+        num_tokens, top_k = experts.shape
+        # Pairs of token and expert, sorted by expert: each expert's are one contiguous slice.
+        by_expert = experts.flatten().argsort(stable=True)
+        counts = experts.flatten().bincount(minlength=len(self.experts)).tolist()
+        results = x.new_empty(num_tokens * top_k, x.shape[1])
+        first = 0
+        for expert, count in zip(self.experts, counts, strict=True):
+            if count:
+                pairs = by_expert[first : first + count]
+                results[pairs] = expert(x[pairs // top_k], ops)
+                first += count
+        results = results.view(num_tokens, top_k, -1) * shares.unsqueeze(-1)
+        return results.sum(1)
+
+
 class DecoderLayer(nn.Module):
+    """Attention and MLP, with norms before them (as in Llama) or after them."""
+
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
-        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+        def norm(exists: bool) -> RMSNorm | None:
+            return RMSNorm(config.hidden_size, config.rms_norm_eps) if exists else None
+
+        after = config.norm_after_block
+        self.residual_multiplier = config.residual_multiplier
+        self.input_layernorm = norm(not after)
         self.self_attn = Attention(config, layer)
-        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = MLP(config)
+        self.attention_output_norm = norm(after)
+        self.post_attention_layernorm = norm(not after)
+        if config.has_experts(layer):
+            self.mlp = Experts(config)
+        else:
+            self.mlp = MLP(config.hidden_size, config.intermediate_size)
+        self.mlp_output_norm = norm(after)
 
     def forward(
         self,
@@ -180,7 +288,7 @@ class DecoderLayer(nn.Module):
         attend: Attend,
         ops: DecoderOps,
     ) -> torch.Tensor:
-        """Run one layer. Each norm first adds the result of the block before it to `hidden`.
+        """Run one layer. First, each block adds the result of the block before it to `hidden`.
 
         hidden: [num_tokens, hidden_size], changed in place
         x: [num_tokens, hidden_size], the previous layer's result, not yet added to `hidden`; None
@@ -188,11 +296,25 @@ class DecoderLayer(nn.Module):
 
         Returns this layer's result, [num_tokens, hidden_size], not yet added to `hidden`.
         """
-        norm = self.input_layernorm
-        x = norm(hidden, ops=ops) if x is None else norm(x, hidden, ops)
+        x = _add_and_norm(self.input_layernorm, x, hidden, ops)
         x = self.self_attn(x, cos_sin, attend)
-        x = self.post_attention_layernorm(x, hidden, ops)
-        return self.mlp(x, ops)
+        x = self._finish(x, self.attention_output_norm, ops)
+        x = _add_and_norm(self.post_attention_layernorm, x, hidden, ops)
+        x = self.mlp(x, ops)
+        return self._finish(x, self.mlp_output_norm, ops)
+
+    def _finish(self, x: torch.Tensor, norm: RMSNorm | None, ops: DecoderOps) -> torch.Tensor:
+        x = x if norm is None else norm(x, ops=ops)
+        return x if self.residual_multiplier == 1 else x * self.residual_multiplier
+
+
+def _add_and_norm(
+    norm: RMSNorm | None, x: torch.Tensor | None, hidden: torch.Tensor, ops: DecoderOps
+) -> torch.Tensor:
+    """Add x to `hidden`, in place, and return the sum, normalized if there is a norm."""
+    if norm is not None:
+        return norm(hidden, ops=ops) if x is None else norm(x, hidden, ops)
+    return hidden if x is None else hidden.add_(x)
 
 
 class Decoder(nn.Module):
@@ -236,16 +358,26 @@ class Decoder(nn.Module):
         token_ids, positions: [num_tokens] -> [num_tokens, hidden_size]
         """
         cos_sin = self.rotary.cos_sin(positions, self.dtype)
-        hidden, x = self.embed_tokens(token_ids), None
-        for layer in self.layers:
+        angles = [cos_sin] * len(self.layers)
+        for i in self.config.unrotated_layers:
+            angles[i] = self.rotary.cos_sin(torch.zeros_like(positions), self.dtype)
+        hidden, x = self.embed(token_ids), None
+        for layer, cos_sin in zip(self.layers, angles, strict=True):
             x = layer(x, hidden, cos_sin, attend, ops)
         return hidden.add_(x)
+
+    def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
+        """token_ids: [num_tokens] -> the first hidden states [num_tokens, hidden_size]"""
+        hidden = self.embed_tokens(token_ids)
+        factor = self.config.embedding_multiplier
+        return hidden if factor == 1 else hidden * factor
 
     def compute_logits(self, hidden: torch.Tensor, ops: DecoderOps = TORCH_OPS) -> torch.Tensor:
         """hidden: [num_rows, hidden_size] -> logits [num_rows, vocab_size] in float32"""
         hidden = self.norm(hidden, ops=ops)
         head = self.embed_tokens if self.lm_head is None else self.lm_head
-        return head.matrix.multiply(hidden).float()
+        logits = head.matrix.multiply(hidden).float()
+        return logits if self.config.logits_scaling == 1 else logits / self.config.logits_scaling
 
     # ---- loading ----
 
@@ -259,7 +391,7 @@ class Decoder(nn.Module):
         waiting_for = weight_shards(self.config)
         shards_left = Counter(shard.parameter for shard in waiting_for.values())
         waiting: dict[str, dict[int, CheckpointWeight]] = {}
-        for name, weight in weights:
+        for name, weight in split_experts(weights):
             if is_redundant(name, self.config):
                 continue
             shard = waiting_for.pop(name, None)
@@ -275,7 +407,7 @@ class Decoder(nn.Module):
                     f" {list(shard.shape)}; check that both files belong to the same model."
                 )
             parts = waiting.setdefault(shard.parameter, {})
-            parts[shard.first_row] = weight
+            parts[shard.first_row] = in_row_order(weight, shard.row_order)
             if len(parts) == shards_left[shard.parameter]:
                 del waiting[shard.parameter]
                 self._set_parameter(shard.parameter, [parts[row] for row in sorted(parts)])
@@ -299,8 +431,14 @@ class Decoder(nn.Module):
             weight = plain_weight(stored, self.weight_dtype, self.device) if is_plain else stored
             module.matrix = self.make_matrix(weight, isinstance(module, Embedding))
         else:
-            data = torch.cat(parts).to(self.device, self.dtype)
-            self.stored_bytes += sum(part.nbytes for part in parts)
+            plain = [  # a router may be stored in another format
+                plain_weight([part], torch.float32, self.device)
+                if isinstance(part, StoredWeight)
+                else part
+                for part in parts
+            ]
+            data = torch.cat(plain).to(self.device, self.dtype)
+            self.stored_bytes += sum(part.nbytes for part in plain)
             setattr(module, name, nn.Parameter(data, requires_grad=False))
 
     @property
@@ -318,8 +456,15 @@ class Decoder(nn.Module):
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of weights that a step reads to decode one token."""
-        return self.weight_bytes - self.lookup_bytes
+        """Bytes of weights that a step reads to decode one token: of experts, those it takes."""
+        idle = sum(
+            matrix.num_bytes * (len(module.experts) - module.gate.top_k) // len(module.experts)
+            for module in self.modules()
+            if isinstance(module, Experts)
+            for expert in module.experts
+            for matrix in (expert.gate_up_proj.matrix, expert.down_proj.matrix)
+        )
+        return self.weight_bytes - self.lookup_bytes - idle
 
 
 def _shape(weight: CheckpointWeight) -> tuple[int, ...]:

@@ -99,6 +99,13 @@ CheckpointWeight = torch.Tensor | StoredWeight
 """A tensor of plain numbers on the CPU, or a matrix in a format of `FORMATS`."""
 
 
+def in_row_order(weight: CheckpointWeight, order: torch.Tensor | None) -> CheckpointWeight:
+    """Return the rows of a matrix or vector in another order. None: as they are."""
+    if order is None:
+        return weight
+    return weight.rows(order) if isinstance(weight, StoredWeight) else weight[order]
+
+
 def rows_at_once(in_features: int) -> int:
     """Return how many rows of a matrix are converted at once, to use little memory."""
     return max(1, _WEIGHTS_AT_ONCE // in_features)

@@ -7,11 +7,12 @@ and changes none, so explaining cannot change a token.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from msgspec import structs
 
 from minivllm.core.request import Sequence
 from minivllm.events.state import SequenceGrammar
@@ -35,6 +36,13 @@ class Explanation:
     vocab_size: int
     grammar: SequenceGrammar | None = None
     """None without a grammar."""
+
+    def before_the_draw(self) -> "Explanation":
+        """Return what was known before the draw: no random numbers, and no winner."""
+        # Behind the most likely tokens come the winner and the second; a masked one is neither.
+        known = self.candidates[:NUM_BEST]
+        known += [more for more in self.candidates[NUM_BEST:] if more.processed_logit is None]
+        return replace(self, candidates=[structs.replace(token, draw=None) for token in known])
 
 
 class Race(NamedTuple):
@@ -67,14 +75,14 @@ def explain(
     ids = {token_id, *_largest(allowed, NUM_BEST)}
     if sequence.request.grammar is not None:
         # It often leaves fewer tokens than that; then the others are any refused ones.
-        ids = {one for one in ids if allowed[one] > -math.inf}
+        ids = {token_id for token_id in ids if allowed[token_id] > -math.inf}
     if allowed is not raw:
         ids.update(_largest(raw, _NUM_BEST_OF_MODEL))
     final, draws, num_left = {token_id: 1.0}, {}, 1
     if race is not None:
         weights, racing, speeds = (column.numpy(force=True) for column in race)
         ids.add(_second(racing, speeds))
-        drawn = [one for one in ids if weights[one]]
+        drawn = [token_id for token_id in ids if weights[token_id]]
         left, num_left = weights[drawn], int(np.count_nonzero(speeds))
         final = dict(zip(drawn, (left / weights.sum()).tolist(), strict=True))
         draws = dict(zip(drawn, (left / speeds[racing.searchsorted(drawn)]).tolist(), strict=True))
@@ -90,18 +98,18 @@ def explain(
     if allowed is not raw or temperature != 1.0:
         tempered_total = _log_total(allowed, highest, temperature)
     candidates = []
-    for rank, (one, logit, processed_logit) in enumerate(rows):
+    for rank, (token, logit, processed_logit) in enumerate(rows):
         ratio, cut_by = (processed_logit - highest) / temperature, None
         if processed_logit == -math.inf:
             processed_logit, cut_by = None, mask
-        elif race is not None and one not in final:
+        elif race is not None and token not in final:
             num_better = rank if rank < NUM_BEST else int((allowed > processed_logit).sum())
             cut_by = _cut_by(params, num_better, math.exp(ratio), num_left)
         probability = math.exp(logit - highest_raw - total)
         tempered = math.exp(ratio - tempered_total)
-        stages = probability, tempered, final.get(one, 0.0), cut_by, draws.get(one)
+        stages = probability, tempered, final.get(token, 0.0), cut_by, draws.get(token)
         if logit > -math.inf:  # otherwise, the model itself excludes the token
-            candidates.append(TokenCandidate(one, logit, processed_logit, *stages))
+            candidates.append(TokenCandidate(token, logit, processed_logit, *stages))
     cuts, grammar = _cuts(sequence, allowed, highest, num_left), None
     if sequence.request.grammar is not None:
         grammar = _grammar_state(sequence.num_tokens, raw, allowed, highest_raw + total)

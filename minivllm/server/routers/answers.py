@@ -52,9 +52,9 @@ class TokenCount:
         self._prompts[output.request_id] = output
         self._num_output += sum(len(completion.token_ids) for completion in output.outputs)
         self._log |= {
-            "prompt_tokens": sum(len(one.prompt_token_ids) for one in self._prompts.values()),
+            "prompt_tokens": sum(len(prompt.prompt_token_ids) for prompt in self._prompts.values()),
             "completion_tokens": self._num_output,
-            "cached_tokens": sum(one.num_cached_tokens for one in self._prompts.values()),
+            "cached_tokens": sum(prompt.num_cached_tokens for prompt in self._prompts.values()),
         }
 
     @property

@@ -67,8 +67,8 @@ async def _request(service: EngineService, body: ChatCompletionRequest) -> NewRe
         output_kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
     )
     if body.tool_choice == "required":  # so that an error names the function
-        for one in schemas_of_arguments(body.usable_tools):
-            await service.prepare_grammar(one)
+        for schema in schemas_of_arguments(body.usable_tools):
+            await service.prepare_grammar(schema)
     await service.prepare_grammar(grammar)
     prompt = await service.to_prompt(token_ids, body.cache_salt)
     return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0, grammar)

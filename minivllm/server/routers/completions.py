@@ -50,7 +50,7 @@ async def _requests(service: EngineService, body: CompletionRequest, name: str) 
     grammar = body.requested_grammar()
     await service.prepare_grammar(grammar)
     special = body.add_special_tokens is not False
-    prompts = [await service.to_prompt(one, body.cache_salt, special) for one in body.prompts()]
+    prompts = [await service.to_prompt(given, body.cache_salt, special) for given in body.prompts()]
     return [
         NewRequest(f"{name}-{i}", prompt, params, body.priority or 0, grammar)
         for i, prompt in enumerate(prompts)
@@ -73,7 +73,7 @@ class _CompletionAnswer(Answer):
         if self._body.max_tokens != 0:
             return output
         nothing = {"text": "", "token_ids": [], "finish_reason": "length", "stop_reason": None}
-        outputs = [replace(one, **nothing, logprobs=one.logprobs and []) for one in output.outputs]
+        outputs = [replace(out, **nothing, logprobs=out.logprobs and []) for out in output.outputs]
         return replace(output, outputs=outputs)
 
     def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:

@@ -69,11 +69,11 @@ def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
             watched.control.add_request(prompt)
         wait_for(lambda: len(watched.of(ev.RequestFinished)) == 2)
         arrived = watched.of(ev.RequestArrived)
-        assert [(one.request_id, one.prompt) for one in arrived] == [
+        assert [(event.request_id, event.prompt) for event in arrived] == [
             ("user-1", "Hi"), ("user-2", "You there")
         ]  # fmt: skip
-        assert {one.max_tokens for one in arrived} == {MAX_TOKENS}
-        first = next(one for one in watched.of(ev.TokenSampled) if one.seq_id == "user-1.0")
+        assert {event.max_tokens for event in arrived} == {MAX_TOKENS}
+        first = next(event for event in watched.of(ev.TokenSampled) if event.seq_id == "user-1.0")
         assert first.token_id == next_token(arrived[0].prompt_token_ids)
         (message,) = watched.control.messages()
         assert "type a message" in message

@@ -65,7 +65,7 @@ def test_once_prints_running_and_waiting_requests_with_reasons_and_no_terminal_c
     said = capsys.readouterr().out
     assert not any(ord(character) < 32 and character != "\n" for character in said)
     lines, fold = said.splitlines(), Recording(LOG).view_at_step(step)
-    cleo, dan = (fold.sequences[one] for one in fold.waiting)
+    cleo, dan = (fold.sequences[seq_id] for seq_id in fold.waiting)
     free, need = len(fold.free_queue), -(-cleo.num_tokens // 16)
     assert f" after step {step}, " in lines[0] and lines[3] == "running   2 in 4 slots"
     assert lines[-2:] == [

@@ -29,11 +29,11 @@ def logging_ends_with_the_test() -> Iterator[None]:
     loggers = [
         logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine.engine", "uvicorn")
     ]
-    before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     yield
-    for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
-        one.handlers, one.propagate = handlers, propagate
-        one.setLevel(level)
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
             if told[-1]["message"] == "serving":
                 break
         messages = ["loading the model", "the model is loaded", "serving"]
-        assert [one["message"] for one in told] == messages
+        assert [line["message"] for line in told] == messages
         assert told[1]["num_blocks"] == 2000
         yield process, told[2]["url"]
     finally:

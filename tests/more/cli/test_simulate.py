@@ -18,9 +18,9 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, s
 
 def test_one_configuration_is_answered_with_its_fit(capsys):
     result, shown = answer(capsys, *SMALL, "--goodput", "ttft:5000", "tpot:200")
-    (one,) = result["configurations"]
-    assert one["completed"] == 60 and one["total_output_tokens"] == 60 * 16
-    assert 0 <= one["goodput_share"] <= 1 and one["request_goodput"] <= one["request_throughput"]
+    (row,) = result["configurations"]
+    assert row["completed"] == 60 and row["total_output_tokens"] == 60 * 16
+    assert 0 <= row["goodput_share"] <= 1 and row["request_goodput"] <= row["request_throughput"]
     assert result["fit"]["num_points"] >= 12 and result["fit"]["r_squared"] > 0.5
     assert "measured steps, each predicted without itself: R²" in shown
 
@@ -29,11 +29,11 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     lists = "--scheduling-policy fcfs,priority --max-num-batched-tokens 64,256 --rate 2"
     result, shown = answer(capsys, *SMALL, *lists.split())
     names = "scheduling_policy", "max_num_batched_tokens"
-    rows = [tuple(map(one.get, names)) for one in result["configurations"]]
+    rows = [tuple(map(row.get, names)) for row in result["configurations"]]
     assert rows == [("fcfs", 64), ("fcfs", 256), ("priority", 64), ("priority", 256)]
     assert "policy" in shown and "budget" in shown and "…" not in shown
     # All rows use the same requests.
-    assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
+    assert len({row["total_input_tokens"] for row in result["configurations"]}) == 1
 
 
 def test_paging_and_continuous_batching_are_rows_of_one_table_and_each_helps(capsys):
@@ -43,14 +43,14 @@ def test_paging_and_continuous_batching_are_rows_of_one_table_and_each_helps(cap
     crowd = "--requests 200 --rate inf --length-distribution lognormal"
     room = "--num-gpu-blocks-override 576"
     result, _ = answer(capsys, *sides.split(), *crowd.split(), *room.split())
-    rows = {(one["batching"], one["kv_cache_allocator"]): one for one in result["configurations"]}
-    speed = {key: one["output_throughput"] for key, one in rows.items()}
+    rows = {(row["batching"], row["kv_cache_allocator"]): row for row in result["configurations"]}
+    speed = {key: row["output_throughput"] for key, row in rows.items()}
     neither, both = speed["static", "contiguous"], speed["continuous", "paged"]
-    for one in (("static", "paged"), ("continuous", "contiguous")):
-        assert 1.2 * neither < speed[one] < both / 1.2
+    for key in (("static", "paged"), ("continuous", "contiguous")):
+        assert 1.2 * neither < speed[key] < both / 1.2
     # 576 blocks of 16 tokens hold four reservations of 2,048.
     assert rows["continuous", "contiguous"]["running_mean"] <= 4
-    assert len({one["total_output_tokens"] for one in rows.values()}) == 1
+    assert len({row["total_output_tokens"] for row in rows.values()}) == 1
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,13 @@ def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
 @pytest.mark.slow
 def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy):
     files_of_page("docs/inside/add-a-model.md", copy)
-    before = run(copy, sys.executable, "check_phi3.py")
-    refused = "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported"
+    before = run(copy, sys.executable, "check_helium.py")
+    refused = (
+        "UnsupportedModelError: This model's architecture (HeliumForCausalLM) is not supported"
+    )
     assert refused in before.stderr
-    applied = run(copy, "git", "apply", "phi3.diff")
+    applied = run(copy, "git", "apply", "helium.diff")
     assert applied.returncode == 0, applied.stderr
-    after = run(copy, sys.executable, "check_phi3.py")
+    after = run(copy, sys.executable, "check_helium.py")
     said = after.stdout.splitlines()[-1:]
     assert said == ["4 prompts, the same tokens as transformers"], after.stderr

@@ -48,9 +48,9 @@ def test_every_environment_variable_that_the_code_reads_is_on_the_page_of_config
     page = (TOOL.DOCS / "use/configuration.md").read_text(encoding="utf-8")
     root, names = TOOL.DOCS.parent, set()
     for file in (
-        one
+        path
         for room in ("minivllm", "kernels", "tui", "lessons")
-        for one in (root / room).rglob("*.py")
+        for path in (root / room).rglob("*.py")
     ):
         # The peers' side runs in another engine's process, and sets variables of that engine.
         if "peer_side" not in file.parts:

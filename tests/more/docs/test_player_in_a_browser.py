@@ -36,7 +36,7 @@ def page(browser: Browser) -> Iterator[Page]:
     page, faults = context.new_page(), []
     page.on("console", lambda said: said.type == "error" and faults.append(said.text))
     page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("request", lambda one: one.url.startswith("http") and faults.append(one.url))
+    page.on("request", lambda asked: asked.url.startswith("http") and faults.append(asked.url))
     yield page
     context.close()
     assert faults == []

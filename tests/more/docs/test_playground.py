@@ -64,7 +64,7 @@ def edit(reader: Reader, method: tuple[str, str], text: str) -> None:
 
 def test_both_runs_have_the_figures_that_they_have_without_a_browser(reader, tmp_path):
     traces = json.loads(load_tool("site/playground_files.py").traces())
-    run = next(one["run"] for one in traces if one["name"] == "memory-pressure")
+    run = next(trace["run"] for trace in traces if trace["name"] == "memory-pressure")
     text = find_method(*VICTIM).source.replace("running[-1]", "running[0]")
     change = {"module": VICTIM[0], "name": VICTIM[1], "text": text}
     options = {"num_gpu_blocks_override": 16}
@@ -75,12 +75,12 @@ def test_both_runs_have_the_figures_that_they_have_without_a_browser(reader, tmp
     reader.page.get_by_label("Number of blocks").fill("16")
     run_both(reader)
     expected = [sides[name]["figures"] for name in ("original", "yours")]
-    assert shown(reader, "steps") == [str(one["steps"]) for one in expected]
-    assert shown(reader, "preemptions") == [str(one["preemptions"]) for one in expected]
+    assert shown(reader, "steps") == [str(side["steps"]) for side in expected]
+    assert shown(reader, "preemptions") == [str(side["preemptions"]) for side in expected]
     assert shown(reader, "ttft_mean_s") == [
-        f"{one['ttft_mean_s'] * 1000:.0f} ms" for one in expected
+        f"{side['ttft_mean_s'] * 1000:.0f} ms" for side in expected
     ]
-    assert shown(reader, "kv_waste") == [f"{one['kv_waste'] * 100:.1f} %" for one in expected]
+    assert shown(reader, "kv_waste") == [f"{side['kv_waste'] * 100:.1f} %" for side in expected]
     assert reader.page.locator(".pg-results .p-views > *").count() == 2, "two runs, side by side"
 
 

@@ -10,7 +10,7 @@ from support.server.live_server import wait_for
 from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.child.session import Session
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.result import Result
 
 EXERCISE = find_exercise("block-pool")
@@ -25,14 +25,15 @@ def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Exercise.behaviours
 
     def few(exercise: Exercise) -> list[Behaviour]:
-        return [one._replace(examples=min(12, one.examples)) for one in own(exercise)]
+        return [part._replace(examples=min(12, part.examples)) for part in own(exercise)]
 
     monkeypatch.setattr(Exercise, "behaviours", few)
 
 
 def check(exercise: Exercise, submission: Path) -> Result:
     """Check without shrinking and without a diagnosis."""
-    return run_behaviours(exercise, submission, patience=0)
+    with Worker(exercise) as worker, worker.opened(submission) as ask:
+        return run_behaviours(exercise, submission, ask, patience=0)
 
 
 WRITES_INTO_EVERY_FILE = """import contextlib, os
@@ -55,9 +56,9 @@ BlockPool.release = release
 def failed(result: Result) -> dict[str, str]:
     """Name of each failed behaviour -> kind of its failure."""
     failures = {
-        one.behaviour.name: one.failure
-        for one in result.behaviours
-        if not one.passed and one.behaviour.name != VISIBLE
+        outcome.behaviour.name: outcome.failure
+        for outcome in result.behaviours
+        if not outcome.passed and outcome.behaviour.name != VISIBLE
     }
     return {name: failure.kind if failure else "differs" for name, failure in failures.items()}
 
@@ -121,9 +122,9 @@ import subprocess
 open('left-behind.txt', 'w').write('x')
 subprocess.Popen(['sleep', '{seconds}'])
 """
-    with Session(EXERCISE, submit(lines)) as session:
-        assert session.start() is None
+    with Worker(EXERCISE) as worker:
+        assert worker.ask(str(submit(lines))).failure is None
         assert runs()
-        scratch = Path(session._scratch.name)
+        scratch = Path(worker._scratch.name)
     assert not scratch.exists()
     wait_for(lambda: not runs())

@@ -6,7 +6,7 @@ import pytest
 
 from minivllm.events.recording.recording import Recording
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
-from minivllm.lessons.checker.check import check, run_behaviours
+from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.report import report
@@ -29,7 +29,7 @@ BlockPool.release = my_release
 
 def test_the_same_mistake_in_other_code_gets_the_hint_of_its_misconception(submit):
     result = check(EXERCISE, submit(EVICTS_WHEN_FREED))
-    (known,) = (one for one in EXERCISE.mistakes if one.name == "evicts_when_freed")
+    (known,) = (mistake for mistake in EXERCISE.mistakes if mistake.name == "evicts_when_freed")
     assert result.misconception == known
     told = "\n".join(report(result))
     assert known.believes in told and known.hint in told
@@ -39,7 +39,7 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
     submit, tmp_path
 ):
     # a busy machine needs it
-    result = run_behaviours(EXERCISE, submit(EVICTS_WHEN_FREED), patience=20)
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), patience=20)
     found = result.first_failure.counterexample
     # One block gets an owner and a name, and loses the owner: the shortest case that shows it.
     assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
@@ -50,7 +50,7 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
         [json.loads(line) for line in path.read_text().splitlines()]
         for path in (found.engine, found.yours)
     )
-    first = next(i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
+    first = next(i for i, (left, right) in enumerate(zip(a, b, strict=False)) if left != right)
     assert first > 1 and a[first]["step"] == found.step and f"Step {found.step}: " in found.sentence
     recording = Recording(found.engine)
     assert recording.last_step >= found.step

@@ -73,7 +73,7 @@ def test_a_failed_check_links_to_a_page_that_opens_at_the_failing_step(file, cap
 
 def test_start_never_overwrites_work_and_reset_keeps_a_copy(file, capsys):
     names = {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
-    assert {one.name for one in file.parent.iterdir()} == names
+    assert {path.name for path in file.parent.iterdir()} == names
     file.write_text("# my work\n")
     assert main(["exercise", "start", "block-pool"]) == 2
     assert file.read_text() == "# my work\n" and "already exists" in capsys.readouterr().err
@@ -89,7 +89,7 @@ def test_hints_come_one_by_one_and_are_counted(file, capsys):
         assert [hint in told for hint in EXERCISE.hints] == [index < number for index in range(3)]
     main(["exercise", "report", "--json"])
     told = json.loads(capsys.readouterr().out)
-    hints = {one["exercise"]: one["hints"] for one in told if one["hints"]}
+    hints = {line["exercise"]: line["hints"] for line in told if line["hints"]}
     assert hints == {"block-pool": 3} and len(told) == len(exercises())
 
 

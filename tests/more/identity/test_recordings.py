@@ -72,8 +72,8 @@ def require_equal(ours: object, theirs: object, place: str) -> None:
             require_equal(ours[key], theirs[key], f"{place}.{key}")
     elif isinstance(ours, list):
         assert len(ours) == len(theirs), place
-        for one, other in zip(ours, theirs, strict=True):
-            require_equal(one, other, place)
+        for mine, other in zip(ours, theirs, strict=True):
+            require_equal(mine, other, place)
     elif isinstance(ours, float) and name in SCORES | PROPORTIONS:
         absolute = 2e-5 if name in SCORES else 0.0
         assert ours == pytest.approx(theirs, rel=1e-4, abs=absolute, nan_ok=True), place
@@ -95,5 +95,5 @@ def test_a_committed_recording_is_what_the_engine_does_today(name, tmp_path):
             for folder in (tmp_path, RECORDINGS)
         )
         assert len(ours) == len(theirs)
-        for number, (one, other) in enumerate(zip(ours, theirs, strict=True), 1):
-            require_equal(one, other, f"{path}, line {number}")
+        for number, (mine, other) in enumerate(zip(ours, theirs, strict=True), 1):
+            require_equal(mine, other, f"{path}, line {number}")

@@ -54,7 +54,7 @@ def run(model: LoadedModel, kind: str, **options: object) -> tuple[dict, LLMEngi
     found: dict[str, list] = {}
     while engine.has_unfinished_requests():
         for output in engine.step():
-            found[output.request_id] = [(one.token_ids, one.logprobs) for one in output.outputs]
+            found[output.request_id] = [(out.token_ids, out.logprobs) for out in output.outputs]
     return found, engine
 
 

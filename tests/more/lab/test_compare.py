@@ -20,7 +20,7 @@ def measure(name: str, scenario: str, folder) -> Measured:
     trace = make_trace(scenario, FakeTokenizer(), 0)
     options = parse_configuration(name).options_for(trace.options)
     config = EngineConfig(model="none", **options)
-    runner = ScriptedRunner(config.num_gpu_blocks_override, config.max_model_len, lambda one: 7)
+    runner = ScriptedRunner(config.num_gpu_blocks_override, config.max_model_len, lambda _: 7)
     tokenizer = ScriptedTokenizer(str, vocab_size=50_000)
     engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
     path = folder / f"{name}.jsonl"

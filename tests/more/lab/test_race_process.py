@@ -26,7 +26,7 @@ def test_the_process_reports_progress_and_ends_with_its_notes_or_an_error(tmp_pa
     with LogWriter(log := tmp_path / "log.jsonl", header, state) as writer:
         for event in engine.events[start:]:
             writer.write(event)
-    lengths = [(one.request_id, len(one.outputs[0])) for one in read_recorded_run(log).requests]
+    lengths = [(ask.request_id, len(ask.outputs[0])) for ask in read_recorded_run(log).requests]
     assert lengths == [("r0", 20), ("r1", 4)]
 
     def reports(*names: str) -> list[dict]:

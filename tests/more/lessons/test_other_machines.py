@@ -88,16 +88,18 @@ def test_the_shipped_recordings_are_what_the_kernels_do_now():
         assert_alike(msgspec.to_builtins(made), msgspec.to_builtins(shipped))
 
 
-def assert_alike(one: object, other: object) -> None:
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        assert_alike([*one.values()], [other[name] for name in one])
-    elif isinstance(one, list | tuple):
-        for each, its_like in zip(one, other, strict=True):
+def assert_alike(made: object, shipped: object) -> None:
+    assert type(made) is type(shipped)
+    if isinstance(made, dict):
+        assert made.keys() == shipped.keys()
+        assert_alike([*made.values()], [shipped[name] for name in made])
+    elif isinstance(made, list | tuple):
+        for each, its_like in zip(made, shipped, strict=True):
             assert_alike(each, its_like)
     else:
-        assert one == (pytest.approx(other, rel=1e-3, abs=1e-4) if type(one) is float else other)
+        assert made == (
+            pytest.approx(shipped, rel=1e-3, abs=1e-4) if type(made) is float else shipped
+        )
 
 
 def test_commands_that_need_triton_say_so_in_one_sentence_and_the_others_work(home):

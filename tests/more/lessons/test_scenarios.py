@@ -135,7 +135,7 @@ def test_every_request_is_answered_in_a_run_that_is_worth_watching(runs, name):
     played = runs[name]
     scenario = played.scenario
     assert sorted(played.outputs) == sorted(arrival.request_id for arrival in scenario.arrivals)
-    assert all(one.finished and one.outputs[0].token_ids for one in played.outputs.values())
+    assert all(out.finished and out.outputs[0].token_ids for out in played.outputs.values())
     counters = played.facts.fold.counters
     assert counters.finished_requests == len(scenario.arrivals)
     assert counters.invariant_violations == 0
@@ -149,7 +149,7 @@ def test_every_request_is_answered_in_a_run_that_is_worth_watching(runs, name):
 
 def test_four_samples_wait_until_four_slots_are_free_and_copy_the_last_block_of_their_prompt(runs):
     played = runs[PARALLEL_SAMPLING.name]
-    waits = [one for one in played.of(ev.RequestDeferred) if one.seq_id == "cleo.0"]
+    waits = [event for event in played.of(ev.RequestDeferred) if event.seq_id == "cleo.0"]
     assert waits and {(event.reason, event.need) for event in waits} == {("max_num_seqs", 4)}
     assert 0 < max(event.free for event in waits) < 4
     assert len(played.of(ev.RequestForked)) == len(played.of(ev.BlockCopied)) == 6

@@ -38,12 +38,12 @@ def test_the_flat_batch_has_the_arrays_of_the_engines_input_batch(monkeypatch):
         given = batch.prepare(plan)
         chunks = [
             ScheduledChunk(
-                list(one.sequence.token_ids),
-                one.start,
-                one.num_tokens,
-                [block.block_id for block in one.sequence.block_table],
+                list(item.sequence.token_ids),
+                item.start,
+                item.num_tokens,
+                [block.block_id for block in item.sequence.block_table],
             )
-            for one in plan.scheduled
+            for item in plan.scheduled
         ]
         ours = flatten(chunks, SIZE)
         assert ours.token_ids == given.token_ids.tolist()
@@ -66,7 +66,7 @@ def test_latencies_of_a_recording_are_those_of_compare():
     assert any('"request.preempted"' in line for line in lines)
     measured = measure_latencies(decode_line(line.encode())[1] for line in lines)
     requests = latencies.read_times(lines).values()
-    ttfts = [latencies.time_to_first_token(one) for one in requests]
-    gaps = [gap for one in requests for gap in latencies.inter_token_latencies(one)]
+    ttfts = [latencies.time_to_first_token(request) for request in requests]
+    gaps = [gap for request in requests for gap in latencies.inter_token_latencies(request)]
     assert sorted(ttfts) == pytest.approx(sorted(measured.time_to_first_token))
     assert sorted(gaps) == pytest.approx(sorted(measured.between_tokens))

@@ -98,7 +98,7 @@ def sentence_of_kind(event: ev.Event) -> str:
 
 def said_at(model: DashboardModel) -> list[str]:
     fold = model.fold
-    asked = [*fold.running, *fold.waiting, *(one.seq_id for one in list(fold.history)[-2:])]
+    asked = [*fold.running, *fold.waiting, *(ended.seq_id for ended in list(fold.history)[-2:])]
     return [
         *(_NEWEST_TOKEN.sub("", why_sequence(model, seq_id)) for seq_id in asked),
         *(why_block(model, block_id) for block_id in range(len(fold.blocks))),
@@ -130,7 +130,7 @@ def digest(model: DashboardModel) -> str:
             for at, age in enumerate(ages.blocks)
         ],
         sorted(ages.changed),
-        [sorted(one.items()) for one in ages.beats],
+        [sorted(beat.items()) for beat in ages.beats],
         ages.last_scheduled,
     ]
     text = _WHOLE.sub(rb"\1", msgspec.json.encode(everything))

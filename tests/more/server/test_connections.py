@@ -55,7 +55,9 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit():
         for _ in range(3):
             stack.enter_context(deaf_client(live, "/detokenize", BIG))
         connections = live.server.server_state.connections
-        wait_for(lambda: sum(one.transport.get_write_buffer_size() > 0 for one in connections) == 3)
+        wait_for(
+            lambda: sum(user.transport.get_write_buffer_size() > 0 for user in connections) == 3
+        )
         wait_for(lambda: not connections)
 
 
@@ -65,7 +67,7 @@ def test_unread_bytes_beyond_a_total_close_the_connection_with_the_most(monkeypa
         for _ in range(2):
             stack.enter_context(deaf_client(live, "/detokenize", BIG))
         connections = live.server.server_state.connections
-        wait_for(lambda: sum(one.cycle is not None for one in connections) == 2)
+        wait_for(lambda: sum(connection.cycle is not None for connection in connections) == 2)
         wait_for(lambda: len(connections) == 1)
         assert live.post("/detokenize", {"tokens": [60]}).status_code == 200
 

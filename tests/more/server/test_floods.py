@@ -48,8 +48,8 @@ def test_a_short_prompt_does_not_wait_for_long_texts():
             ("/v1/chat/completions", {"messages": messages}),
         ):
             assert live.post(path, body).status_code == 200
-        assert not any(one.done() for one in long)
-    assert [one.result().status_code for one in long] == [200] * 4
+        assert not any(answer.done() for answer in long)
+    assert [answer.result().status_code for answer in long] == [200] * 4
 
 
 def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(monkeypatch):

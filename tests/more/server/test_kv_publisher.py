@@ -75,9 +75,9 @@ def test_a_real_subscriber_gets_every_batch_in_either_encoding(encoding):
             got += decode_batch(payload).events
         assert got == stored
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        assert [one for one, _ in replayed(publisher, context, numbers[-3])] == numbers[-3:]
+        assert [number for number, _ in replayed(publisher, context, numbers[-3])] == numbers[-3:]
         # The oldest batches are dropped.
-        assert [one for one, _ in replayed(publisher, context, 0)] == numbers[-40:]
+        assert [number for number, _ in replayed(publisher, context, 0)] == numbers[-40:]
 
 
 def test_a_public_address_is_refused():

@@ -59,7 +59,7 @@ def before_call(context, case, kwargs) -> None:
         body.setdefault("max_tokens", 1)
     # Random calls and their results never fit together, so only requests with tools keep them.
     if not body.get("tools") and isinstance(messages := body.get("messages"), list):
-        for message in (one for one in messages if isinstance(one, dict)):
+        for message in (message for message in messages if isinstance(message, dict)):
             message.pop("tool_calls", None)
             message.pop("tool_call_id", None)
             if message.get("role") == "tool":

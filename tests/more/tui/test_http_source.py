@@ -49,7 +49,7 @@ def test_a_lost_connection_is_reported_and_resumed_where_it_broke(shared_prefix)
         assert all_events(source) == events
         assert server.last_event_ids == [None, str(half - 1), str(half - 1)]
         lost = [status.text for status in seen if status.state == "lost"]
-        assert lost and all(re.search("is not available.*trying again in 0.0", one) for one in lost)
+        assert lost and all(re.search("is not available.*trying again in 0.0", why) for why in lost)
         assert source.status[:2] == ("live", "")
         source.close()
 

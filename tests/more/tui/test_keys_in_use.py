@@ -101,6 +101,6 @@ def test_leaving_offers_to_save_requests_of_the_user(
         files = list(tmp_path.glob("*.jsonl"))
         assert len(files) == num_files and said in str(app._exit_renderables)
         assert bool(said) == bool(app._exit_renderables)
-        assert all(len(one.read_bytes().splitlines()) == 1 + len(run.events) for one in files)
+        assert all(len(path.read_bytes().splitlines()) == 1 + len(run.events) for path in files)
 
     drive(app, script)

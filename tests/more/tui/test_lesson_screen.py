@@ -67,7 +67,7 @@ def test_a_lesson_is_read_and_answered_to_its_end():
         await until(pilot, lambda: "Go on" not in keys_of(app))
         await press(pilot, "b")
         await until(pilot, lambda: "Go on" in keys_of(app))
-        assert all("".join(drawn(app, one.id)).isascii() for one in visible(app))
+        assert all("".join(drawn(app, panel.id)).isascii() for panel in visible(app))
 
     drive(app, script, (80, 24))
 
@@ -121,6 +121,6 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
 
 def check_that_only(app, id: str) -> None:
     """Check that one panel is lit and the others are dim."""
-    shown = [one for one in visible(app) if one.id.startswith("lesson-")]
+    shown = [panel for panel in visible(app) if panel.id.startswith("lesson-")]
     shown.remove(panel(app, "lesson-text"))
-    assert len(shown) >= 2 and [one.id for one in shown if one.opacity == 1] == [id]
+    assert len(shown) >= 2 and [panel.id for panel in shown if panel.opacity == 1] == [id]

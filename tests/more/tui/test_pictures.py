@@ -23,16 +23,16 @@ def comparable(svg: str) -> list[tuple]:
     and test_code.py checks it.
     """
     elements = ElementTree.fromstring(re.sub(r"terminal-\d+", "terminal", svg)).iter()
-    elements = [one for one in elements if one.get("width") != "0"]
-    above = next((one for one in elements if (one.text or "").startswith("emitted\xa0by")), None)
+    elements = [node for node in elements if node.get("width") != "0"]
+    above = next((node for node in elements if (node.text or "").startswith("emitted\xa0by")), None)
     if above is not None:
         left, top = float(above.get("x")), float(above.get("y"))
         texts = texts_of(svg)
-        places = [(one.get("x"), one.get("y")) for one in texts]
+        places = [(node.get("x"), node.get("y")) for node in texts]
         footer = max(float(y) for _, y in places)
         quoted = {(x, y) for x, y in places if float(x) >= left and top < float(y) < footer}
-        elements = [one for one in elements if (one.get("x"), one.get("y")) not in quoted]
-    return [(one.tag, sorted(one.attrib.items()), one.text) for one in elements]
+        elements = [node for node in elements if (node.get("x"), node.get("y")) not in quoted]
+    return [(node.tag, sorted(node.attrib.items()), node.text) for node in elements]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
             assert second.view.fold.step == min(step, second.recording.last_step)
             await pilot.press("S")
         await settle(pilot)
-        seconds = [round(seconds_at(one), 1) for one in (first, second)]
+        seconds = [round(seconds_at(player), 1) for player in (first, second)]
         assert f"A {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
         notes = " ".join(" ".join(drawn(app, "race")[1:]).split())
         assert notes == app.context.race.sentence
@@ -80,7 +80,7 @@ def test_a_race_that_cannot_run_or_is_not_wanted_says_so(
     async def says(pilot: Pilot, keys: str, sentence: str) -> None:
         app.clear_notifications()
         await pilot.press(*keys.split())
-        await until(pilot, lambda: any(sentence in one for one in told(app)))
+        await until(pilot, lambda: any(sentence in note for note in told(app)))
 
     async def script(pilot: Pilot) -> None:
         await says(pilot, "C", "No race is running")

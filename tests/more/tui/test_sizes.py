@@ -36,25 +36,25 @@ def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]
     # In a terminal lower than every layout, the container cuts off the rest.
     is_cut = size[1] < 24
     place = {
-        one: app.screen.find_widget(one).visible_region if is_cut else one.region for one in shown
+        box: app.screen.find_widget(box).visible_region if is_cut else box.region for box in shown
     }
-    shown = [one for one in shown if place[one].area]
-    assert {one.id for one in shown} >= {"header", "timeline"}
-    panels = [one for one in app.dashboard_screen.panels() if one.display]
-    assert all(one.region.area for one in panels)
-    for number, one in enumerate(shown):
-        assert screen.contains_region(place[one]), one
-        assert not any(place[one].overlaps(place[other]) for other in shown[number + 1 :]), one
-        width, height = one.content_size
+    shown = [box for box in shown if place[box].area]
+    assert {box.id for box in shown} >= {"header", "timeline"}
+    panels = [box for box in app.dashboard_screen.panels() if box.display]
+    assert all(box.region.area for box in panels)
+    for number, box in enumerate(shown):
+        assert screen.contains_region(place[box]), box
+        assert not any(place[box].overlaps(place[other]) for other in shown[number + 1 :]), box
+        width, height = box.content_size
         # A folded panel is only its title.
-        assert is_cut or (width >= 10 and height >= 1) or str(one.border_title).strip(), one
-        assert all(one.render_line(row).cell_length <= width for row in range(height)), one
-        lines = one.lines(one._model, width, height)
-        assert len(lines) <= max(height, 1), one
-        assert all(cell_len(text_of(line)) <= width for line in lines), (one, lines)
+        assert is_cut or (width >= 10 and height >= 1) or str(box.border_title).strip(), box
+        assert all(box.render_line(row).cell_length <= width for row in range(height)), box
+        lines = box.lines(box._model, width, height)
+        assert len(lines) <= max(height, 1), box
+        assert all(cell_len(text_of(line)) <= width for line in lines), (box, lines)
     footer = app.dashboard_screen.query_one(Footer).region
     assert (footer.bottom, footer.width) == (size[1], size[0])
-    assert not any(footer.overlaps(place[one]) for one in shown)
+    assert not any(footer.overlaps(place[box]) for box in shown)
 
 
 def test_a_terminal_that_is_too_small_obeys_keys_and_comes_back(memory_pressure) -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.tiny_models import (
+    MORE_PEERS,
     PEERS,
     PlannedRunner,
     config_of,
@@ -22,7 +23,7 @@ def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5 * float(theirs.abs().max()))
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", PEERS + MORE_PEERS)
 def test_a_prompt_whole_or_in_chunks_gives_the_logits_of_transformers(name):
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer))
@@ -36,7 +37,7 @@ def test_a_prompt_whole_or_in_chunks_gives_the_logits_of_transformers(name):
         assert_same(logits[0], peer_logits(peer, sequence.token_ids))
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", PEERS + MORE_PEERS)
 def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name):
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer))
@@ -54,7 +55,7 @@ def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name):
             assert_same(logits[-1], peer_logits(peer, late.token_ids))
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", PEERS + MORE_PEERS)
 def test_shared_blocks_give_the_logits_of_transformers(name):
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer))

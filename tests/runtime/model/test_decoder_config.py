@@ -66,12 +66,13 @@ def test_a_config_of_either_generation_of_transformers_is_read():
 @pytest.mark.parametrize(
     ("config", "biases"),
     [
-        (transformers.LlamaConfig(), (False, False, False)),
-        (transformers.LlamaConfig(attention_bias=True), (True, True, False)),
-        (transformers.Qwen2Config(), (True, False, False)),
-        (transformers.Qwen3Config(), (False, False, True)),
+        (transformers.LlamaConfig(), (False, False, None)),
+        (transformers.LlamaConfig(attention_bias=True), (True, True, None)),
+        (transformers.Qwen2Config(), (True, False, None)),
+        (transformers.Qwen3Config(), (False, False, "each_head")),
+        (transformers.Olmo2Config(), (False, False, "all_heads")),
     ],
-    ids=["llama", "llama with biases", "qwen2", "qwen3"],
+    ids=["llama", "llama with biases", "qwen2", "qwen3", "olmo2"],
 )
 def test_each_architecture_has_its_biases_and_norms(config, biases):
     # it names no architecture, so model_type decides
@@ -99,6 +100,10 @@ def test_an_unsupported_option_is_refused():
         {"num_experts": 8},
         {"layer_types": ["full_attention", "chunked_attention"]},
         {"final_logit_softcapping": 30.0},
+        {"residual_multiplier": 0.5},  # a Granite under Llama's name
+        {"no_rope_layers": [1, 1, 1, 0]},
+        {"sliding_window": 4096},
+        {"architectures": ["MistralForCausalLM"], "model_type": "mistral"},  # a window by default
         {"architectures": ["MixtralForCausalLM"], "model_type": "llama"},
     ):
         with pytest.raises(UnsupportedModelError):
@@ -130,6 +135,19 @@ def test_disabled_or_irrelevant_options_change_nothing():
         (SMOLLM2, {"use_sliding_window": False, "sliding_window": 4096}),
         (SMOLLM2, {"logit_scale": 1.0, "final_logit_softcapping": None}),
         (SMOLLM2, {"layer_types": ["full_attention"] * 30}),
+        (SMOLLM2, {"sliding_window": 8192}),  # no sequence is longer
         (qwen2, {"sliding_window": 32768, "max_window_layers": 28}),
     ):
         assert ModelConfig.from_hf_dict(base | difference) == ModelConfig.from_hf_dict(base)
+
+
+def test_sequences_end_where_the_frequencies_of_short_ones_no_longer_hold():
+    phi3 = SMOLLM2 | {"model_type": "phi3", "architectures": ["Phi3ForCausalLM"]}
+    rope = {"type": "longrope", "short_factor": [1.5] * 24, "long_factor": [1.5] * 24}
+    phi3 |= {"partial_rotary_factor": 0.75, "original_max_position_embeddings": 4096}
+    same = ModelConfig.from_hf_dict(phi3 | {"rope_scaling": rope})
+    assert (same.rotary_size, same.max_position_embeddings) == (48, 8192)
+    other = ModelConfig.from_hf_dict(phi3 | {"rope_scaling": rope | {"long_factor": [9.0] * 24}})
+    assert other.max_position_embeddings == 4096
+    with pytest.raises(ModelIntegrityError, match=r"23 numbers .* 24 pairs"):
+        ModelConfig.from_hf_dict(phi3 | {"rope_scaling": rope | {"short_factor": [1.5] * 23}})

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support.model.sampler_twin import make_sequence
+from support.model.sampler_reference import make_sequence
 
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support.model.sampler_twin import make_sequence
+from support.model.sampler_reference import make_sequence
 
 from minivllm.runtime.sampling.sampler import (
     draw_key,
@@ -42,8 +42,8 @@ def test_neighbouring_keys_and_tokens_give_independent_numbers():
     # 134).
     counts = torch.histc((-numbers).exp(), bins=10, min=0.0, max=1.0)
     assert ((counts - 20_000).abs() < 600).all()
-    for one, next_one in ((numbers[:-1], numbers[1:]), (numbers[:, :-1], numbers[:, 1:])):
-        both = torch.stack([one.flatten(), next_one.flatten()])
+    for left, right in ((numbers[:-1], numbers[1:]), (numbers[:, :-1], numbers[:, 1:])):
+        both = torch.stack([left.flatten(), right.flatten()])
         assert abs(torch.corrcoef(both)[0, 1]) < 0.01
 
 

@@ -10,14 +10,17 @@ import pytest
 import safetensors.numpy
 import torch
 from gguf import GGMLQuantizationType
-from support.model.gguf_files import CHAT_TEMPLATE, LAYERS, write_gguf
+from support.model.gguf_files import CHAT_TEMPLATE, HEAD_SIZE, LAYERS, write_gguf
+from support.model.tiny_models import PlannedRunner
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
+from minivllm.config import EngineConfig
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.float32_copy import write_float32_copy
 from minivllm.runtime.checkpoint.gguf import read_gguf_header
 from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf
+from minivllm.runtime.loader import load_model
 from minivllm.runtime.progress import silent
 
 ARCHITECTURES = ["llama", "qwen2", "qwen3"]
@@ -80,6 +83,48 @@ def test_transformers_loads_the_whole_checkpoint_with_its_tokenizer(tmp_path, pr
     assert json.loads((tmp_path / "out/generation_config.json").read_text())["eos_token_id"] == 2
 
 
+def rope_freqs(rope: dict[str, float], head_size: int) -> np.ndarray:
+    """Return the divisors of Llama 3's frequencies, as llama.cpp's converter writes them."""
+    base, original = rope["rope_theta"], rope["original_max_position_embeddings"]
+    frequencies = 1.0 / base ** (torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    divisors = []
+    for wavelength in (2 * np.pi / frequencies).tolist():
+        if wavelength < original / high:
+            divisors.append(1.0)
+        elif wavelength > original / low:
+            divisors.append(rope["factor"])
+        else:
+            smooth = (original / wavelength - low) / (high - low)
+            divisors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
+    assert {1.0, rope["factor"]} < set(divisors), "some pairs are blended"
+    return np.array(divisors, dtype=np.float32)
+
+
+@torch.no_grad()
+def test_the_divisors_of_a_llama_3_file_rotate_as_the_four_numbers_of_its_config(tmp_path):
+    rope = {"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0}
+    rope |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    rope |= {"original_max_position_embeddings": 64}
+    divisors = {"rope_freqs.weight": rope_freqs(rope, HEAD_SIZE)}
+    weights = write_gguf(tmp_path / "m.gguf", extra_tensors=divisors)
+    converted = convert(tmp_path / "m.gguf", tmp_path / "out")
+    assert converted.keys() == weights.keys(), "the divisors are a setting, not a weight"
+    config = AutoConfig.from_pretrained(tmp_path / "out")
+    config.rope_parameters = rope
+    peer = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    peer.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()})
+    prompt = torch.randint(3, 200, (1, 300), generator=torch.Generator().manual_seed(0))
+    expected = peer(prompt).logits[0]
+
+    model = load_model(EngineConfig(model=str(tmp_path / "out"), dtype="float32"))
+    run = PlannedRunner(model.decoder, max_model_len=512)
+    logits = run.run((run.new(prompt[0].tolist()), 300))
+    assert torch.allclose(logits[0], expected[-1], atol=1e-4 * float(expected.abs().max()))
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    assert torch.allclose(theirs(prompt).logits[0], expected, atol=1e-3)
+
+
 EXPERTS = {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}
 
 
@@ -88,6 +133,8 @@ EXPERTS = {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}
     [
         ("gpt2", {}, "'gpt2'.*llama, qwen2, qwen3"),
         ("llama", {"metadata": {"llama.rope.scaling.type": "linear"}}, "scaled rotary"),
+        ("llama", {"metadata": {"llama.rope.scaling.factor": 4.0}}, "scaled rotary"),
+        ("llama", {"metadata": {"llama.rope.scale_linear": 4.0}}, "scaled rotary"),
         ("llama", {"extra_tensors": EXPERTS}, "ffn_gate_exps"),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule"),

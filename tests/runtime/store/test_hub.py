@@ -76,7 +76,9 @@ def fake(tiny_random_path) -> Iterator[FakeHub]:
 
 
 @pytest.fixture
-def hub(fake, tmp_path) -> Hub:
+def hub(fake, tmp_path, monkeypatch) -> Hub:
+    """A hub that asks `fake`, without the token or the home folder of whoever runs the tests."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
     return Hub(endpoint="http://hub.test", cache_dir=tmp_path, deadline_s=FOREVER)
 
 

@@ -63,11 +63,11 @@ def test_chat_logprobs_name_each_token_and_its_alternatives(client, top):
         assert entry.bytes is None or bytes(entry.bytes).decode() == entry.token
         if top:
             assert entry.top_logprobs[0].logprob == entry.logprob
-            values = [one.logprob for one in entry.top_logprobs]
+            values = [token.logprob for token in entry.top_logprobs]
             assert values == sorted(values, reverse=True)
     chunks = client.chat.completions.create(stream=True, **fields)
-    streamed = [one.logprobs for chunk in chunks for one in chunk.choices if one.logprobs]
-    assert [entry for one in streamed for entry in one.content] == content
+    streamed = [choice.logprobs for chunk in chunks for choice in chunk.choices if choice.logprobs]
+    assert [entry for logprobs in streamed for entry in logprobs.content] == content
 
 
 @pytest.mark.parametrize(

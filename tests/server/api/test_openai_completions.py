@@ -84,7 +84,7 @@ def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_as_text_or_ids_streamed
             client.completions.create(model=MODEL, **fields | {"prompt": prompt})
             for prompt in prompts
         ]
-        assert [choice.text for one in answers for choice in one.choices] == texts
+        assert [choice.text for answer in answers for choice in answer.choices] == texts
     assert streamed(client, **fields) == {choice.index: choice.text for choice in answer.choices}
 
 
@@ -182,7 +182,7 @@ def test_a_stream_reports_its_usage_as_often_as_requested(client, continuous):
     *chunks, last = chunks_of(client, **fields, stream_options=options)
     usage = last.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (3, 4, 7)
-    assert last.choices == [] and all((one.usage is not None) is continuous for one in chunks)
+    assert last.choices == [] and all((chunk.usage is not None) is continuous for chunk in chunks)
     options["include_usage"] = False
     for chunk in chunks_of(client, **fields, stream_options=options):
         assert chunk.usage is None and chunk.choices
@@ -197,9 +197,9 @@ def test_texts_that_are_chosen_at_the_end_are_streamed_in_one_chunk_each(client,
     whole = client.completions.create(model=MODEL, **fields)
     chunks = chunks_of(client, stream_options={"include_usage": True}, **fields)
     told = sorted(
-        (one.index, one.text, one.finish_reason) for chunk in chunks for one in chunk.choices
+        (part.index, part.text, part.finish_reason) for chunk in chunks for part in chunk.choices
     )
-    assert told == [(one.index, one.text, one.finish_reason) for one in whole.choices]
+    assert told == [(part.index, part.text, part.finish_reason) for part in whole.choices]
     assert len(chunks) == len(told) + 1 == 5
     assert chunks[-1].choices == []
     assert chunks[-1].usage == whole.usage

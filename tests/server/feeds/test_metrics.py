@@ -172,8 +172,8 @@ def test_each_request_is_counted_by_its_finish_reason_and_has_only_times_that_ha
     engine, metrics = watched(max_num_seqs=2)
     whole = engine.runner.sample_tokens
     engine.runner.sample_tokens = lambda sequences, logits, _: [
-        SamplingError("NaN", one.seq_id) if one.seq_id == "bad.0" else token
-        for one, token in zip(sequences, whole(sequences, logits), strict=True)
+        SamplingError("NaN", sequence.seq_id) if sequence.seq_id == "bad.0" else token
+        for sequence, token in zip(sequences, whole(sequences, logits), strict=True)
     ]
     engine.add("bad", [1, 2, 3])
     engine.add("good", [4, 5, 6])

@@ -23,7 +23,7 @@ def live():
 
         def refuse(plan: SchedulerOutput, watch: Watch) -> None:
             sequences = [item.sequence for item in plan.scheduled]
-            if any(poison in one.token_ids[: one.num_prompt_tokens] for one in sequences):
+            if any(poison in member.token_ids[: member.num_prompt_tokens] for member in sequences):
                 raise RuntimeError("a kernel at /home/somebody/kernel.py refused")
 
         live.runner.after = refuse
@@ -73,7 +73,7 @@ def test_a_model_that_always_fails_ends_the_engine_and_every_client_gets_the_err
         wait_for(lambda: live.service.num_waiting == number - 1)
         assert health(live) == 200
         live.gate.open()
-        found = sorted(outcome(one.result()) for one in answers)
+        found = sorted(outcome(answer.result()) for answer in answers)
     # Those that failed before the verdict, the one that ended the engine, and those behind it.
     assert found == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
     wait_for(lambda: health(live) == 503)

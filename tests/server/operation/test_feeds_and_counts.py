@@ -33,11 +33,11 @@ def test_http_requests_are_counted_by_route_status_and_method_and_unknown_paths_
         http.get("/v1/models/unknown-name")
         http.get("/health")
         text = http.get("/metrics").text
-    families = {one.name: one for one in text_string_to_metric_families(text)}
+    families = {family.name: family for family in text_string_to_metric_families(text)}
     counted = {
-        (one.labels["handler"], one.labels["status"], one.labels["method"]): one.value
-        for one in families["http_requests"].samples
-        if one.name == "http_requests_total"
+        (sample.labels["handler"], sample.labels["status"], sample.labels["method"]): sample.value
+        for sample in families["http_requests"].samples
+        if sample.name == "http_requests_total"
     }
     models = next(handler for handler, *_ in counted if handler.startswith("/v1/models/{"))
     assert counted == {
@@ -59,7 +59,7 @@ def test_each_request_is_logged_with_its_status_and_its_tokens(caplog):
     told = [record.fields for record in caplog.records if record.getMessage() == "request"]
     names = "status", "prompt_tokens", "completion_tokens"
     expected = [(200, 5, 4), (200, 5, 4), (400, None, None), (200, 5, 8)]
-    assert [tuple(map(one.get, names)) for one in told] == expected
+    assert [tuple(map(line.get, names)) for line in told] == expected
 
 
 def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, caplog):

@@ -54,7 +54,7 @@ def test_every_route_but_health_needs_the_key(live):
     assert len(found) >= 10
     others = ["/openapi.json", "/docs", "/redoc", "/metrics", "/nothing", "/x/health"]
     with live.http(headers={}) as http:
-        for method, path in [*found, *(("GET", one) for one in others), ("OPTIONS", "/v1/models")]:
+        for method, path in [*found, *(("GET", url) for url in others), ("OPTIONS", "/v1/models")]:
             for given in (None, "Bearer wrong", f"Basic {KEY}"):
                 headers = {"Authorization": given} if given else {}
                 answer = http.request(method, path, headers=headers)
@@ -87,7 +87,7 @@ def test_compare_digest_checks_a_key_against_every_known_one(monkeypatch):
     answers = [False, True]
     assert keys._knows("wrong")
     # Each guess is compared with all keys, even after a match, as digests of one length.
-    assert len(compared) == 4 and {len(one) for pair in compared for one in pair} == {32}
+    assert len(compared) == 4 and {len(key) for pair in compared for key in pair} == {32}
 
 
 def test_only_names_of_this_machine_are_accepted_as_host_unless_there_is_a_key():
@@ -182,7 +182,7 @@ def test_client_input_creates_no_metric_label_and_no_log_line(monkeypatch, caplo
     lines = stream.getvalue().split("\n")[:-1]
     assert len(lines) >= 36 and all(line.isascii() and line.isprintable() for line in lines)
     told = [json.loads(line) for line in lines]
-    assert all(one.keys() >= {"t", "level"} and one["message"] != "forged" for one in told)
-    requests = [one for one in told if one["message"] == "request"]
+    assert all(line.keys() >= {"t", "level"} and line["message"] != "forged" for line in told)
+    requests = [line for line in told if line["message"] == "request"]
     fields = {"request_id", "path", "status", "method", "seconds"}
-    assert len(requests) >= 36 and all(one.keys() >= fields for one in requests)
+    assert len(requests) >= 36 and all(line.keys() >= fields for line in requests)

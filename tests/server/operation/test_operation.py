@@ -161,11 +161,11 @@ def test_the_clients_request_id_is_in_the_answer_and_in_the_events():
             answers = [http.post(path, json=body | {"max_tokens": 1}) for _ in range(2)]
             assert [answer.headers["x-request-id"] for answer in answers] == ["my-req-1"] * 2
             arrived = [event.request_id for event in live.events_of(ev.RequestArrived)]
-            assert all(one.startswith(f"{prefix}-my-req-1-") for one in arrived)
+            assert all(request_id.startswith(f"{prefix}-my-req-1-") for request_id in arrived)
             assert len(set(arrived)) == len(arrived), "equal ids would draw the same samples"
             for answer in answers:
                 mine = prefix == "gen" or answer.json()["id"]
-                assert mine is True or any(one.startswith(mine) for one in arrived)
+                assert mine is True or any(request_id.startswith(mine) for request_id in arrived)
 
 
 def test_priority_decides_who_goes_first_where_the_policy_says_so():

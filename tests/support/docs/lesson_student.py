@@ -47,7 +47,7 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
         recorded |= {id(event): event.recorded for event in events if hasattr(event, "programs")}
     right, answered = player.score
     taken = Taken(
-        player.pages[0].text, [one.truth for one in player.questions], refused, answered - right, list(recorded.values()),
+        player.pages[0].text, [asked.truth for asked in player.questions], refused, answered - right, list(recorded.values()),
         player.page.text,
     )  # fmt: skip
     player.close()

@@ -45,7 +45,7 @@ class Played:
 def _without_grammars(scenario: Scenario) -> Scenario:
     """The fake model does not look at masks, and its tokens would fit no grammar."""
     waves = (
-        tuple(replace(one, params=replace(one.params, structured_outputs=None)) for one in wave)
+        tuple(replace(ask, params=replace(ask.params, structured_outputs=None)) for ask in wave)
         for wave in scenario.waves
     )
     return replace(scenario, waves=tuple(waves))

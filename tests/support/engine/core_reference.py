@@ -149,7 +149,7 @@ class ReferenceCore:
     def _queue(self, sequence: Plain, at_head: bool) -> int:
         if self.config.scheduling_policy == "priority":
             self.waiting.append(sequence)
-            self.waiting.sort(key=lambda one: one.rank)
+            self.waiting.sort(key=lambda sequence: sequence.rank)
         else:
             self.waiting.insert(0 if at_head else len(self.waiting), sequence)
         return self.waiting.index(sequence)
@@ -213,7 +213,7 @@ class ReferenceCore:
         (asked.kept_slots if to_a_fork else self.free_slots).add(sequence.slot)
         asked.num_to_fork += to_a_fork
         sequence.slot = None
-        if all(one.slot is None for one in asked.sequences):
+        if all(sequence.slot is None for sequence in asked.sequences):
             self.free_slots |= asked.kept_slots
             asked.kept_slots = set()
 
@@ -239,7 +239,7 @@ class ReferenceCore:
         asked.sequences.append(child)
         self.sequences[child.name] = child
         self.memory.join(child)
-        last_sibling = [one for one in self.running if one.asked is asked][-1]
+        last_sibling = [sequence for sequence in self.running if sequence.asked is asked][-1]
         self.running.insert(self.running.index(last_sibling) + 1, child)
         self._tell(ev.RequestForked, child.name, parent.name, child.slot, self.running.index(child))
         return child
@@ -292,7 +292,7 @@ class ReferenceCore:
 
     def _victim(self) -> Plain:
         if self.config.scheduling_policy == "priority":
-            return max(self.running, key=lambda one: one.rank)
+            return max(self.running, key=lambda sequence: sequence.rank)
         return self.running[-1]
 
     def _defer(self, reason: str, need: int, free: int) -> bool:
@@ -312,16 +312,16 @@ class ReferenceCore:
         if first.state != "preempted" and asked.given.arrival_number not in self.let_in:
             if config.batching != "continuous" and self.running and self.plan:
                 return self._defer("static_batch", len(self.running), 0)
-            company = config.batch_size or config.max_num_seqs
-            oldest = min(one.asked.given.arrival_time for one in self.waiting)
+            batch_size = config.batch_size or config.max_num_seqs
+            oldest = min(sequence.asked.given.arrival_time for sequence in self.waiting)
             if (
                 config.batch_delay
-                and len(self.waiting) < company
+                and len(self.waiting) < batch_size
                 and now - oldest < config.batch_delay
             ):
-                return self._defer("batch_delay", company, len(self.waiting))
+                return self._defer("batch_delay", batch_size, len(self.waiting))
             newcomers = [first] if config.batching == "sequential" else self.waiting
-            self.let_in = {one.asked.given.arrival_number for one in newcomers}
+            self.let_in = {sequence.asked.given.arrival_number for sequence in newcomers}
         if not self._left():
             return self._defer("token_budget", num_tokens, 0)
         num_slots = 1 + asked.num_to_fork - len(asked.kept_slots)

@@ -184,7 +184,7 @@ class PlainMemory:
         for logical, name in list(enumerate(names))[sequence.num_named :]:
             block = sequence.table[logical]
             self.names[block] = name
-            self.evicted = [one for one in self.evicted if one != name]
+            self.evicted = [other for other in self.evicted if other != name]
             parent = self.digest(self.name_of(sequence, logical - 1)) if logical else None
             self.out.append((ev.BlockHashed, block, self.digest(name), parent))
             sequence.num_named += 1

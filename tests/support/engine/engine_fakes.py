@@ -77,7 +77,7 @@ class FakeTokenizer:
     def apply_chat_template(
         self, messages: list[dict[str, str]], tools: Collection[object] = ()
     ) -> list[int]:
-        return self.encode("".join(f"{one['role']}:{one['content']}|" for one in messages))
+        return self.encode("".join(f"{turn['role']}:{turn['content']}|" for turn in messages))
 
 
 def prompt(length: int, first: int = 0) -> list[int]:
@@ -141,15 +141,15 @@ def search_over_lists(
     beams = {0: list(prompt)}
     while not search.done:
         candidates = [
-            one for beam, token_ids in beams.items() for one in candidates_of(beam, token_ids)
+            way for beam, token_ids in beams.items() for way in candidates_of(beam, token_ids)
         ]
         chosen = search.advance(
             candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()}
         )
         # Order equally good beams by their parents, as the engine does.
         chosen.sort(key=lambda continuation: list(beams).index(continuation.beam))
-        beams = {i: [*beams[one.beam], one.token_id] for i, one in enumerate(chosen)}
-        search.scores = {i: one.score for i, one in enumerate(chosen)}
+        beams = {i: [*beams[way.beam], way.token_id] for i, way in enumerate(chosen)}
+        search.scores = {i: way.score for i, way in enumerate(chosen)}
     return [hypothesis.token_ids for hypothesis in search.hypotheses]
 
 
@@ -211,7 +211,7 @@ class FakeRunner:
         for item, content in zip(plan.scheduled, held, strict=True):
             self._read_back(item, content)
         # empty rows: `sample_tokens` draws from token ids
-        result = StepResult(logits=np.empty((len(plan.sampling_sequences()), 0)))
+        result = StepResult(plan, np.empty((len(plan.sampling_sequences()), 0)))
         return self.after(plan, watch) or result
 
     def device_works(self) -> bool:

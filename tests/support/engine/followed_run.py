@@ -42,7 +42,7 @@ class FollowedRun:
             if self._listens:
                 assert self.fold.state == self.engine.inspect()
         for output in outputs:
-            self.outputs[output.request_id] = [one.token_ids for one in output.outputs]
+            self.outputs[output.request_id] = [sample.token_ids for sample in output.outputs]
 
     def finish(self) -> "FollowedRun":
         while self.engine.has_unfinished_requests():

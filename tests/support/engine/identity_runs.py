@@ -68,7 +68,7 @@ def run(
 ) -> tuple[list[list[list[int]]], LLMEngine]:
     """As `outputs_of`, but only the tokens of each prompt's samples or beams."""
     outputs, engine = outputs_of(model, prompts, params, **options)
-    return [[one.token_ids for one in output.outputs] for output in outputs], engine
+    return [[sample.token_ids for sample in output.outputs] for output in outputs], engine
 
 
 @torch.inference_mode()

@@ -51,7 +51,7 @@ class SeerWithErrors:
         self.rng, self.error = rng, error
 
     def propose(self, wanted: list[Wanted]) -> list[Draft]:
-        return [self._propose(*one) for one in wanted]
+        return [self._propose(*want) for want in wanted]
 
     def _propose(self, sequence: Sequence, num_tokens: int) -> Draft:
         token_ids = list(sequence.token_ids)

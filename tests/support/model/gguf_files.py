@@ -103,7 +103,9 @@ def write_gguf(
     writer.add_chat_template(CHAT_TEMPLATE)
     for key, value in (metadata or {}).items():
         writer.kv_data[0].pop(key, None)
-        {str: writer.add_string, int: writer.add_uint32}[type(value)](key, value)
+        {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)](
+            key, value
+        )
     for name, weight in weights.items():
         if arch == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
             weight = _llama_cpp_order(weight, HEADS if "q_proj" in name else KV_HEADS)

@@ -134,8 +134,8 @@ async def settle(pilot: Pilot) -> None:
         app.screen._on_timer_update()  # now, not a sixtieth of a second later
         await _reached(app.screen.call_after_refresh)
         await _until_all_tasks_wait()  # panels draw when they get a new size
-        before, places = places, {one: one.region for one in visible(app)}
-        if places == before and all(one._model is not None for one in places):
+        before, places = places, {panel: panel.region for panel in visible(app)}
+        if places == before and all(panel._model is not None for panel in places):
             return
 
 
@@ -166,12 +166,12 @@ def drawn(app: DashboardApp, id: str) -> list[str]:
 
 def visible(app: DashboardApp) -> list[Panel]:
     """The panels that are visible on the front screen."""
-    return [one for one in app.dashboard_screen.query(Panel) if one.display and one.region.area]
+    return [pane for pane in app.dashboard_screen.query(Panel) if pane.display and pane.region.area]
 
 
 def all_drawn(app: DashboardApp) -> str:
     return "\n".join(
-        "\n".join([str(one.border_title or ""), *drawn(app, one.id)]) for one in visible(app)
+        "\n".join([str(panel.border_title or ""), *drawn(app, panel.id)]) for panel in visible(app)
     )
 
 

@@ -107,5 +107,5 @@ class Seat:
     def window_text(self) -> str:
         """All text of the front window, also below the visible part."""
         texts = self.app.screen.query("Static")
-        rows = [row.text.rstrip() for one in texts for row in one.render_lines(one.size.region)]
+        rows = [row.text.rstrip() for text in texts for row in text.render_lines(text.size.region)]
         return "\n".join(rows)

@@ -23,5 +23,7 @@ def rows(panel: Panel, model: DashboardModel, width: int = 110, height: int = 20
 def missing_from(text: str, *facts: object) -> list[object]:
     """Names and numbers that a text does not mention."""
     return [
-        one for one in facts if not re.search(rf"(?<![\w.]){re.escape(str(one))}(?!\w|\.\w)", text)
+        fact
+        for fact in facts
+        if not re.search(rf"(?<![\w.]){re.escape(str(fact))}(?!\w|\.\w)", text)
     ]

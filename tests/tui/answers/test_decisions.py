@@ -39,7 +39,7 @@ def test_every_reason_of_the_engine_has_its_own_words() -> None:
     assert missing_from(deferral("token_budget", 40, 22), 40, 22) == []
     assert missing_from(waits[0], 3, 1) == missing_from(deferral("max_num_seqs", 1, 0, 4), 4) == []
     words = [*waits, *(miss(why) for why in get_args(ev.MissReason))]
-    assert len(set(words)) == len(words) and not any("_" in one for one in words)
+    assert len(set(words)) == len(words) and not any("_" in word for word in words)
     assert "3 blocks" in cause_of_preemption(need=3, free=1)
     assert "slot" in cause_of_preemption(need=3, free=3)
     assert "failed" in cause_of_preemption(need=0, free=5)
@@ -89,6 +89,6 @@ def told(stage, steps: int = 10_000) -> list[str]:
         model.apply(event)
         found |= {id(decision): decision for decision in model.log.decisions[-1:]}
     return [
-        f"{one.step} {one.name} " + "".join(text for text, _ in one.spans())
-        for one in found.values()
+        f"{decision.step} {decision.name} " + "".join(text for text, _ in decision.spans())
+        for decision in found.values()
     ]

@@ -162,9 +162,9 @@ def test_a_running_sequence_without_tokens_gets_a_reason(
     ]
     run = stage(asks, num_blocks=18, block_size=4, max_num_batched_tokens=12, max_num_seqs=9).run()
     model, waits = DashboardModel(run.header), 0
-    for one in run.events:
-        model.apply(one)
-        if isinstance(one, ev.StepEnd):
+    for change in run.events:
+        model.apply(change)
+        if isinstance(change, ev.StepEnd):
             idle = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
             waits += sum("sibling" in ask_why(model, sequence(seq_id)) for seq_id in idle)
     assert waits
@@ -239,11 +239,11 @@ def test_blocks_between_owners_outside_the_pool_and_without_cache_are_explained(
     memory_pressure, stage, ask
 ) -> None:
     model = DashboardModel(memory_pressure.header)
-    for one in memory_pressure.run(60).events:
-        model.apply(one)
-        if isinstance(one, ev.BlockReleased):
+    for change in memory_pressure.run(60).events:
+        model.apply(change)
+        if isinstance(change, ev.BlockReleased):
             break
-    says(ask_why(model, block(one.block_id)), one.block_id, "just lost its last owner")
+    says(ask_why(model, block(change.block_id)), change.block_id, "just lost its last owner")
     says(ask_why(model, block(24)), "no block 24", "24 blocks")
     asks = [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)]
     model = folded(stage(asks, enable_prefix_caching=False).run(8))
@@ -292,10 +292,10 @@ def test_each_owner_got_a_shared_block_as_the_answer_says(
 ) -> None:
     run = request.getfixturevalue(scenario).run(40)
     model, ways, checked = DashboardModel(run.header), Ways(), 0
-    for one in run.events:
-        model.apply(one)
-        ways.apply(one)
-        if not isinstance(one, ev.BlockCopied | ev.RequestForked | ev.BlockHit | ev.StepEnd):
+    for change in run.events:
+        model.apply(change)
+        ways.apply(change)
+        if not isinstance(change, ev.BlockCopied | ev.RequestForked | ev.BlockHit | ev.StepEnd):
             continue
         for block_id in (at for at, state in enumerate(model.fold.blocks) if state.ref_cnt > 1):
             head, _, said = why_block(model, block_id).partition("): ")
@@ -307,7 +307,7 @@ def test_each_owner_got_a_shared_block_as_the_answer_says(
                 steps = {by: at for by, (how, at) in came.items() if how == way}
                 names = f"(?:^|and ){re.escape(list_names(steps))}"
                 found = re.search(f"{names} {words} {_STEPS}", said)
-                assert bool(found) == bool(steps), (one, said, steps)
+                assert bool(found) == bool(steps), (change, said, steps)
                 if found:
                     numbers = {int(number) for number in found.groups() if number}
                     assert numbers == {min(steps.values()), max(steps.values())}

@@ -71,7 +71,7 @@ def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(
             if position >= item.sequence.num_cached_tokens
         }
 
-    stage.engine.core.runner.before = note
+    stage.engine.core.runner.plain.before = note
     model = DashboardModel(stage.header)
     for event in stage.run().events:
         model.apply(event)
@@ -169,7 +169,7 @@ def test_drafts_and_the_slots_of_wrong_drafts_have_signs(drafts) -> None:
     for event in drafts.run().events:
         model.apply(event)
         if isinstance(event, ev.DraftVerified):
-            (item,) = (one for one in model.fold.scheduled if one.seq_id == event.seq_id)
+            (item,) = (item for item in model.fold.scheduled if item.seq_id == event.seq_id)
             last = (item.num_computed_tokens + item.num_tokens - 1) // model.header.block_size
             sign = signs(model).get(model.fold.sequences[event.seq_id].block_table[last], ("", ""))
             is_wrong = event.num_accepted < len(item.draft_token_ids)

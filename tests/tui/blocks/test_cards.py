@@ -88,7 +88,7 @@ def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(
 ) -> None:
     engine = shared_prefix.run().engine
     model = DashboardModel(shared_prefix.header, Fold(shared_prefix.header, engine.inspect()))
-    cached = [one for one in model.fold.free_queue if model.fold.blocks[one].hash is not None]
+    cached = [index for index in model.fold.free_queue if model.fold.blocks[index].hash is not None]
     assert rows(cards(), model)[0].startswith(f"+ {len(cached)} cached blocks, older than")
     for panel_with_words in (Inspector(), BlockMap(), PrefixTree()):
         panel_with_words.context = Context(None, selection=Selection(block_id=cached[0]))

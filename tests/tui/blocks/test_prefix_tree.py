@@ -41,7 +41,7 @@ def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> 
         "├─10 12 16 c 3 blocks   tired .≠ How do bees find home ?",
         "└─11 13 17 d 3 blocks   tired .≠ Who was Ada Lovelace ?",
     ]
-    assert [row[: len(one)] for row, one in zip(shown, expected, strict=True)] == expected
+    assert [row[: len(wanted)] for row, wanted in zip(shown, expected, strict=True)] == expected
     # Blocks that were reused since are not marked.
     model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
     assert rows(tree(), model, height=8)[1].startswith("0-5 abcd 6 blocks ● 3 hit  ")

@@ -65,9 +65,9 @@ def test_the_tree_has_each_beam_s_words_and_score_and_those_of_the_last_dropped(
         tree = model.branches.of("r0.0")
         live = {seq_id: text_to(tree, at) for seq_id, at in tree.tips.items()}
         assert live == {seq_id: text for seq_id, (text, _) in truth.live.items()}
-        dropped = [(at, one) for at, one in tree.branches.items() if one.ended == "pruned"]
-        for at, one in dropped:
-            assert (text_to(tree, at), one.score, one.end_step) in truth.dropped
+        dropped = [(at, branch) for at, branch in tree.branches.items() if branch.ended == "pruned"]
+        for at, branch in dropped:
+            assert (text_to(tree, at), branch.score, branch.end_step) in truth.dropped
         lines = panel.lines(model, 120, 60)
         shown = [text_of(line) for line in lines]
         assert f"r0 {len(live)} beams" in shown[0]
@@ -77,8 +77,8 @@ def test_the_tree_has_each_beam_s_words_and_score_and_those_of_the_last_dropped(
                 rf"{re.escape(text.split()[-1])} +{re.escape(model.letter(seq_id))} +{score:.2f}"
             )
             assert len([row for row in shown if re.search(notes, row)]) == 1
-        for _, one in dropped:
-            note = f"× {one.score:7.2f} step {one.end_step}"
+        for _, branch in dropped:
+            note = f"× {branch.score:7.2f} step {branch.end_step}"
             assert any(row.rstrip().endswith(note) for row in shown)
         crossed_out = [line for line in lines if any(span[1] == "bad~" for span in line)]
         assert sum("×" in row for row in shown) == len(dropped) <= len(crossed_out)
@@ -90,16 +90,16 @@ def test_a_long_search_keeps_few_ended_beams_and_counts_all(stage, ask) -> None:
     run = stage([ask("r0", "a b", "c d e f g h i j k", beams=4, max_tokens=60)], num_blocks=80)
     model = folded(run.run())
     tree = model.branches.of("r0.0")
-    pruned = [one for one in run.events if isinstance(one, ev.BeamPruned)]
-    (found,) = [one for one in run.events if isinstance(one, ev.BeamsFound)]
+    pruned = [event for event in run.events if isinstance(event, ev.BeamPruned)]
+    (found,) = [event for event in run.events if isinstance(event, ev.BeamsFound)]
     assert tree.num_dropped == sum(
-        one.stop_reason is None and one.seq < found.seq for one in pruned
+        event.stop_reason is None and event.seq < found.seq for event in pruned
     )
-    kept = [one for one in tree.branches.values() if one.ended not in ("", "length")]
+    kept = [branch for branch in tree.branches.values() if branch.ended not in ("", "length")]
     assert tree.num_dropped > ENDED_KEPT == len(kept)
-    for at, one in tree.branches.items():
+    for at, branch in tree.branches.items():
         children = [other for other in tree.branches.values() if other.parent == at]
-        assert len(children) != 1 and (one.parent in tree.branches or one.parent is None)
+        assert len(children) != 1 and (branch.parent in tree.branches or branch.parent is None)
     shown = rows(BranchTree(), model, 120, 40)
     assert "search is over" in shown[0]
     for rank, (logprob, text) in enumerate(zip(found.logprobs, found.texts, strict=True), start=1):
@@ -128,7 +128,7 @@ def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_
         app.context.selection.choose(sequence("r1.0"))
         app.draw()
         await settle(pilot)
-        assert "branches" not in [one.id for one in visible(app)]
+        assert "branches" not in [panel.id for panel in visible(app)]
 
     drive(app, check)
 
@@ -140,5 +140,5 @@ def test_the_best_beam_is_marked_and_no_dropped_beam_had_a_better_score(beams) -
     marked = [row for row in rows(BranchTree(), model, 120, 30)[1:] if row.endswith("best")]
     assert marked and all(row.endswith(f" {best:.2f} best") for row in marked)
     worst = min(tree.branches[at].score for at in tree.tips.values())
-    last = [one for one in tree.branches.values() if one.end_step == 20]
-    assert all(one.score >= worst for one in last) or not last
+    last = [branch for branch in tree.branches.values() if branch.end_step == 20]
+    assert all(branch.score >= worst for branch in last) or not last

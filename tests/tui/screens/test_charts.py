@@ -31,10 +31,10 @@ def reference(header: ev.LogHeader, events: list[ev.Event]) -> dict[str, dict[in
             used = sum(block.ref_cnt > 0 for block in fold.blocks)
             found["blocks in use"][event.step] = used
             found["output tokens per step"].setdefault(event.step, 0)
-            drafts = [one for one in fold.scheduled if one.draft_token_ids]
+            drafts = [item for item in fold.scheduled if item.draft_token_ids]
             if drafts:
-                accepted = sum(one.num_accepted for one in drafts)
-                total = sum(len(one.draft_token_ids) for one in drafts)
+                accepted = sum(item.num_accepted for item in drafts)
+                total = sum(len(item.draft_token_ids) for item in drafts)
                 found[DRAFTS][event.step] = accepted / total
     return found
 

@@ -92,7 +92,7 @@ def test_plans_diverge_where_a_plain_reading_finds_it(data: st.DataObject) -> No
     some = st.lists(st.integers(0, 3), max_size=400)
     same = data.draw(some)
     steps = same + data.draw(some), same + data.draw(some)
-    whole = [events(one) for one in steps]
+    whole = [events(side) for side in steps]
     grown = [MemoryRecording(None, []), MemoryRecording(None, [])]
     search = PlanSearch(*grown)
     expected = next((i + 1 for i, (x, y) in enumerate(zip(*steps, strict=False)) if x != y), None)
@@ -102,9 +102,9 @@ def test_plans_diverge_where_a_plain_reading_finds_it(data: st.DataObject) -> No
         for recording, all_of_it in zip(grown, whole, strict=True):
             recording.all = all_of_it[: int(part * len(all_of_it))]
         for _ in range(20):
-            read = sum(one.num_read for one in grown)
+            read = sum(recording.num_read for recording in grown)
             search.look(part == 1.0, part == 1.0)
-            assert sum(one.num_read for one in grown) - read <= 2000
+            assert sum(recording.num_read for recording in grown) - read <= 2000
         if part < 1.0 and search.parting is not None:
             assert None not in search.parting[1:], "what is still growing has not ended"
     assert (None if search.parting is None else search.parting.step) == expected

@@ -44,7 +44,7 @@ def test_each_row_is_an_event_of_the_recording_in_order_and_the_last_one_is_mark
 def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressure) -> None:
     run = memory_pressure.run(60)
     index = next(
-        index for index, one in enumerate(run.events) if isinstance(one, ev.RequestPreempted)
+        index for index, event in enumerate(run.events) if isinstance(event, ev.RequestPreempted)
     )
     event = run.events[index]
     facts = [*event.__struct_fields__, event.seq_id, event.victim_of]
@@ -68,7 +68,7 @@ def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
     run = memory_pressure.run()
     app = app_for(run)
     transport = app.context.transport
-    preempted = [one.seq for one in run.events if isinstance(one, ev.RequestPreempted)]
+    preempted = [event.seq for event in run.events if isinstance(event, ev.RequestPreempted)]
 
     async def press(pilot: Pilot, key: str, position: int) -> None:
         await pilot.press(key)

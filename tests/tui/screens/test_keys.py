@@ -33,7 +33,7 @@ def test_every_key_does_what_its_help_says(
     group: str, memory_pressure, no_footer, subtests: pytest.Subtests
 ) -> None:
     stage, control, checked = memory_pressure.run(), FakeControl(), []
-    commands = [one for one in COMMANDS if one.group == group]
+    commands = [command for command in COMMANDS if command.group == group]
 
     async def script(pilot: Pilot) -> None:
         seat = Seat(pilot, stage, control)
@@ -47,7 +47,7 @@ def test_every_key_does_what_its_help_says(
                 checked.append(command.id)
 
     drive(app_for(stage, control=control), script)
-    assert checked == [one.id for one in commands]
+    assert checked == [command.id for command in commands]
 
 
 def of(*command_ids: str) -> Callable[[Check], Check]:
@@ -79,11 +79,11 @@ def moves(place_after: Callable[[Seat, int], int], start: int = 0) -> Check:
 def notable_stops(seat: Seat) -> list[int]:
     """Positions just after notable events; of neighbours of one kind in one step, the first."""
     found, last = [], None
-    for number, one in enumerate(seat.stage.events, start=1):
-        if type(one) in NOTABLE_KINDS:
-            if last != (one.step, type(one)):
+    for number, change in enumerate(seat.stage.events, start=1):
+        if type(change) in NOTABLE_KINDS:
+            if last != (change.step, type(change)):
                 found.append(number)
-            last = one.step, type(one)
+            last = change.step, type(change)
     return found
 
 
@@ -144,7 +144,7 @@ async def to_a_step_a_request_or_a_block(seat: Seat, key: str) -> None:
         await go_to(words)
         seat.stands_at(place)
     await go_to("r5")
-    names = [getattr(one, "request_id", None) for one in seat.stage.events]
+    names = [getattr(event, "request_id", None) for event in seat.stage.events]
     arrival = names.index("r5") + 1
     seat.stands_at(arrival)
     assert (seat.app.current_mode, seat.app.context.selection.seq_id) == ("requests", "r5.0")
@@ -161,7 +161,7 @@ async def to_a_step_a_request_or_a_block(seat: Seat, key: str) -> None:
 
 @of("look.next_panel", "look.previous_panel")
 async def focuses_each_panel_in_turn(seat: Seat, key: str) -> None:
-    ids = [one.id for one in panels_of(seat.app) if one.focusable]
+    ids = [panel.id for panel in panels_of(seat.app) if panel.focusable]
     assert not {"header", "timeline", "summary"} & set(ids), "nothing to choose there"
     by = 1 if key == "tab" else -1
     for number in range(1, len(ids) + 1):
@@ -234,7 +234,7 @@ async def says_why(seat: Seat, key: str) -> None:
 
 @of("look.source")
 async def shows_the_line_that_decided(seat: Seat, key: str) -> None:
-    kinds = [type(one) for one in seat.stage.events]
+    kinds = [type(event) for event in seat.stage.events]
     await seat.stand_at(kinds.index(ev.RequestPreempted) + 1)
     await seat.press(key)
     assert "_preempt" in str(seat.app.screen.query_one("#text").border_title)
@@ -365,7 +365,7 @@ async def changes_an_option(seat: Seat, key: str) -> None:
 async def records_attention_and_stops(seat: Seat, key: str) -> None:
     await seat.press(key, "down", key, "down")
     found = seat.app.model.fold.sequences.items()
-    first = next(seq_id for seq_id, one in found if one.slot == 0)
+    first = next(seq_id for seq_id, sequence in found if sequence.slot == 0)
     asked = "record_attention_mass"
     # While attention is recorded, its words follow the selection.
     assert [call for call in seat.control.calls if call[0] == asked] == [

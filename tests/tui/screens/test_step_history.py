@@ -76,9 +76,9 @@ def test_a_row_shows_hits_evictions_preemptions_and_the_reason_for_unused_budget
 def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) -> None:
     model, panel, preempted = folded(memory_pressure.run(60)), StepDetail(), 0
     gave_way = defaultdict(list)
-    for one in memory_pressure.events:
-        if isinstance(one, ev.RequestPreempted):
-            gave_way[one.step].append(one)
+    for event in memory_pressure.events:
+        if isinstance(event, ev.RequestPreempted):
+            gave_way[event.step].append(event)
     for record in model.steps.records[-SHARES_KEPT:]:
         panel.context = context_with(step(record.step))
         text = "\n".join(rows(panel, model))
@@ -86,9 +86,9 @@ def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) 
         assert record.shares
         for seq_id, kind, num_tokens in record.shares:
             assert re.search(rf"{seq_id.removesuffix('.0')} +{kind} +{num_tokens}$", text, re.M)
-        for one in gave_way.get(record.step, ()):
-            names = (one.seq_id.removesuffix(".0"), one.victim_of.removesuffix(".0"))
-            assert missing_from(text, *names, "preempted", one.need, one.free) == []
+        for event in gave_way.get(record.step, ()):
+            names = (event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0"))
+            assert missing_from(text, *names, "preempted", event.need, event.free) == []
             preempted += 1
     assert preempted == 2
 

@@ -17,12 +17,12 @@ def ticks_of(events: list[ev.Event], width: int) -> list[str]:
     Of notable neighbours of one kind in one step, only the first counts.
     """
     cells, last = [set() for _ in range(width)], None
-    for position, one in enumerate(events, 1):
-        if type(one) in KINDS and (one.step, type(one)) != last:
+    for position, event in enumerate(events, 1):
+        if type(event) in KINDS and (event.step, type(event)) != last:
             cell = min(position * width // len(events), width - 1)
-            cells[cell].add("hep"[KINDS.index(type(one))])
-        if type(one) in NOTABLE_KINDS:
-            last = one.step, type(one)
+            cells[cell].add("hep"[KINDS.index(type(event))])
+        if type(event) in NOTABLE_KINDS:
+            last = event.step, type(event)
     return ["p" if "p" in cell else "".join(sorted(cell, reverse=True)) for cell in cells]
 
 

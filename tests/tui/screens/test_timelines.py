@@ -25,7 +25,7 @@ from minivllm.tui.widgets.requests.timelines import (
 _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
 
 
-def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
+def reference(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
     """Reference: the phase at the end of each step; None before the arrival and after the end."""
     phase, at_end, ended = None, {}, None
     for event in events:
@@ -64,7 +64,7 @@ def test_the_phases_drawn_match_a_reference(stage, ask, requests, options, width
         if isinstance(event, (ev.RequestArrived, ev.RequestForked))
     }
     for record in in_order(model):
-        by_step = twin(run.events, record.seq_id, last)
+        by_step = reference(run.events, record.seq_id, last)
         assert list(phase_cells(record, Axis(0, 1, last + 1), last)) == by_step
         axis = Axis.over(0, last, width)
         for number, cell in enumerate(phase_cells(record, axis, last)):
@@ -183,9 +183,9 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     assert len(preempted) == 2
     for record in preempted:
         panel.context = context_with(sequence(record.seq_id))
-        one, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
+        last, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
         text = " ".join(rows(panel, model, 90, 40))
-        facts = (one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80)
+        facts = (last.step, "preempted", last.victim_of[:-2], 60 - last.step, output, 80)
         assert missing_from(text, *facts) == []
     # A finished sequence is shown from the history.
     model = folded(shared_prefix.run())

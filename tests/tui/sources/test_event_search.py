@@ -51,9 +51,9 @@ def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> 
             if search.done:
                 break
         assert search.done
-        everything = sorted(one for one in rare if one < count)
+        everything = sorted(at for at in rare if at < count)
         at = search.num_before(position)
-        earlier = [one for one in everything if one < position]
+        earlier = [at for at in everything if at < position]
         assert search.found[max(at - 5, 0) : at] == earlier[-5:]
         assert search.found[at : at + 5] == everything[len(earlier) :][:5]
         assert all(search.events[index] is recording.all[index] for index in search.found)

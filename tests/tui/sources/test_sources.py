@@ -43,9 +43,9 @@ def test_events_of_this_process_can_be_rewound_like_any_recording(shared_prefix)
     engine.subscribe(late.put)
     assert source.poll(SOON) == len(shared_prefix.events) and source.poll(SOON) == 0
     shared_prefix.run()
-    for one in (source, late):
-        one.poll(SOON)
-        assert one.status.state == "live" and one.recording.head.state == engine.inspect()
+    for feed in (source, late):
+        feed.poll(SOON)
+        assert feed.status.state == "live" and feed.recording.head.state == engine.inspect()
     assert all_events(source) == shared_prefix.events
     assert (
         source.recording.view_at_event(100).state

@@ -151,7 +151,7 @@ def _words(model: DashboardModel, block_id: int, held: Contents, owned: bool) ->
 def _unknown(model: DashboardModel) -> str:
     """How many cached blocks have no card; empty if all have."""
     ages, blocks = model.ages, model.fold.blocks
-    cached = (one for one in model.fold.free_queue if blocks[one].hash is not None)
+    cached = (block_id for block_id in model.fold.free_queue if blocks[block_id].hash is not None)
     count = sum(not ages.has_tokens(block_id) for block_id in cached)
     return f"+ {plural(count, 'cached block')}, {UNKNOWN_WORDS}" if count else ""
 

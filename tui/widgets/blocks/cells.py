@@ -5,7 +5,7 @@
 
 A hit, a copy or an eviction adds a sign to its block, which fades during the next two steps. Drafts
 add one for their own step: `?` before the verification, `~` if slots became empty again. This is a
-part of the state and not of the time on the wall: a paused picture shows it, too.
+part of the state and not of the wall clock: a paused picture shows it, too.
 
 A test compares the drawn lines with the fold.
 """
@@ -77,7 +77,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
             cells[block_id] = cached[owner]
     filled: dict[int, int] = {}
     # Include waiting sequences: a sequence gets its first block before it is admitted.
-    holders = [(one, held) for one, held in fold.sequences.items() if held.block_table]
+    holders = [(seq_id, held) for seq_id, held in fold.sequences.items() if held.block_table]
     for seq_id, sequence in holders:
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)

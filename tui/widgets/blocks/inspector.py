@@ -273,7 +273,7 @@ def _flow(fact: Fact, width: int, most: int) -> list[Line]:
     head = ((f"{fact.label:<{_LABEL_WIDTH}}", "muted"),)
     items = (
         # An item that can be selected has more room behind it.
-        ((one.text, one.style),) if one.target is None else (one, (" ", "text"))
-        for one in fact.items
+        ((item.text, item.style),) if item.target is None else (item, (" ", "text"))
+        for item in fact.items
     )
     return packed(items, width, most, head=head)

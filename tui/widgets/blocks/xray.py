@@ -148,7 +148,7 @@ def _sign(number: int, current: int) -> str:
 def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
     """One sign per program, in rows for each kernel: at most `most`, around the current one."""
     rows: dict[tuple[str, int], list[int]] = {}
-    axes = {kernel: _row_axis(trace, kernel) for kernel in {one.kernel for one in trace.programs}}
+    axes = {kernel: _row_axis(trace, kernel) for kernel in {part.kernel for part in trace.programs}}
     for number, program in enumerate(trace.programs):
         rows.setdefault((program.kernel, program.program[axes[program.kernel]]), []).append(number)
     drawn: list[Line] = []

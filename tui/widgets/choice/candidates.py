@@ -50,14 +50,14 @@ def candidate_lines(
     word_width = 18 if width >= _WIDE else min(max(width // 4, 8), 18)
     heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
     begun = []
-    for one in _shown(event, max(height - 1, 1)):
+    for token in _shown(event, max(height - 1, 1)):
         look, word = (
-            _look(event, one),
-            visible(model.fold.token_pieces.get(one.token_id, ""), ascii),
+            _look(event, token),
+            visible(model.fold.token_pieces.get(token.token_id, ""), ascii),
         )
         row = Row(width).put(look.mark, look.style, 2)
-        row.put(word or f"token {one.token_id}", look.word, word_width - 1).put(" ")
-        begun.append((one, row, look))
+        row.put(word or f"token {token.token_id}", look.word, word_width - 1).put(" ")
+        begun.append((token, row, look))
     (_put_wide if width >= _WIDE else _put_narrow)(event, heading, begun)
     return [heading.line(), *(row.line() for _, row, _ in begun)][-height:]
 
@@ -65,11 +65,11 @@ def candidate_lines(
 def _shown(event: ev.TokenExplained, count: int) -> list[ev.TokenCandidate]:
     """The most likely candidates, and in the last rows those that must not be missing."""
     shown = list(event.candidates[:count])
-    needed = [one for one in (event.chosen, event.second) if one is not None][:count]
-    missing = [one for one in needed if one not in shown]
-    spare = [one for one in shown if one not in needed]
-    for one in spare[len(spare) - len(missing) :] if missing else ():
-        shown.remove(one)
+    needed = [token for token in (event.chosen, event.second) if token is not None][:count]
+    missing = [token for token in needed if token not in shown]
+    spare = [token for token in shown if token not in needed]
+    for token in spare[len(spare) - len(missing) :] if missing else ():
+        shown.remove(token)
     return shown + missing
 
 
@@ -85,24 +85,24 @@ def _put_narrow(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> 
     heading.put("probability" if bar_width > 10 else "prob.", "muted", bar_width + 1)
     heading.put("final".rjust(_PERCENT) if draws else "", "muted", _CAUSE)
     heading.put("arrives" if races else "", "muted")
-    for one, row, look in begun:
-        row.put(f"{_percent(one.probability)} ".rjust(model_width), look.style, model_width)
-        is_cut = one.cut_by is not None
-        share = one.final_probability if draws and not is_cut else one.tempered_probability
+    for token, row, look in begun:
+        row.put(f"{_percent(token.probability)} ".rjust(model_width), look.style, model_width)
+        is_cut = token.cut_by is not None
+        share = token.final_probability if draws and not is_cut else token.tempered_probability
         row.put(_bar(share / most, bar_width, is_cut), look.style, bar_width).put(" ")
-        row.put(_cause(event, one) if is_cut else _percent(share), look.style, _CAUSE)
-        if races and one.arrival is not None:
-            row.put(f"{one.arrival:>7.2f}", look.style)
+        row.put(_cause(event, token) if is_cut else _percent(share), look.style, _CAUSE)
+        if races and token.arrival is not None:
+            row.put(f"{token.arrival:>7.2f}", look.style)
 
 
 def _put_wide(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> None:
     draws = event.temperature > 0.0
-    changed = any(one.processed_logit != one.logit for one, *_ in begun)
+    changed = any(token.processed_logit != token.logit for token, *_ in begun)
     stages = ["the model's"]
     if draws:
         stages += [f"temperature {event.temperature:g}", "after the cuts"]
     elif changed:
-        masked = any(one.cut_by in ("structured_outputs", "min_tokens") for one, *_ in begun)
+        masked = any(token.cut_by in ("structured_outputs", "min_tokens") for token, *_ in begun)
         stages.append("after the mask" if masked else "after penalties")
     logit_width = 15 if changed else 8
     room = heading.room - logit_width - len(stages) * (_PERCENT + 2) - (_LANE + 8 if draws else 0)
@@ -114,20 +114,20 @@ def _put_wide(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> No
         title = "race: shortest wins" if event.token_id is not None else "race: next"
         heading.put(f"{'random':>7} {title}", "muted")
     limit, most = _race_limit(begun), _most(begun, draws)
-    for one, row, look in begun:
-        row.put(_logit(one), look.style, logit_width)
-        shares = (one.probability, one.tempered_probability, one.final_probability)
+    for token, row, look in begun:
+        row.put(_logit(token), look.style, logit_width)
+        shares = (token.probability, token.tempered_probability, token.final_probability)
         for number, share in enumerate(shares[: len(stages)]):
-            if number == 2 and one.cut_by is not None:
-                cut_by = "" if one.cut_by in _MASKED else "cut by "
-                row.put(cut_by + _cause(event, one), "warn", bar_width + _PERCENT + 2)
+            if number == 2 and token.cut_by is not None:
+                cut_by = "" if token.cut_by in _MASKED else "cut by "
+                row.put(cut_by + _cause(event, token), "warn", bar_width + _PERCENT + 2)
                 continue
             bar = "muted" if draws and number < 2 and not look.mark else look.style
             row.put(_percent(share), look.style).put(" ")
             row.put(_bar(share / most, bar_width), bar, bar_width).put(" ")
-        if one.arrival is not None:
-            row.put(f"{one.draw:>7.2f}", look.style).put(" ")
-            _put_lane(row, one.arrival, limit, look.style)
+        if token.arrival is not None:
+            row.put(f"{token.draw:>7.2f}", look.style).put(" ")
+            _put_lane(row, token.arrival, limit, look.style)
 
 
 def _put_lane(row: Row, arrival: float, limit: float, style: str) -> None:
@@ -139,7 +139,7 @@ def _put_lane(row: Row, arrival: float, limit: float, style: str) -> None:
 
 
 def _race_limit(begun: list[_Begun]) -> float:
-    arrivals = [one.arrival for one, *_ in begun if one.arrival is not None]
+    arrivals = [token.arrival for token, *_ in begun if token.arrival is not None]
     if not arrivals:
         return 1.0
     return max(min(max(arrivals), _RACE_LIMIT * min(arrivals)), 1e-9)
@@ -147,25 +147,25 @@ def _race_limit(begun: list[_Begun]) -> float:
 
 def _most(begun: list[_Begun], draws: bool) -> float:
     """The largest probability of any stage: it has the longest bar."""
-    shares = [max(one.probability, one.tempered_probability) for one, *_ in begun]
-    shares += [one.final_probability for one, *_ in begun if draws]
+    shares = [max(token.probability, token.tempered_probability) for token, *_ in begun]
+    shares += [token.final_probability for token, *_ in begun if draws]
     return max(shares, default=0.0) or 1.0
 
 
-def _look(event: ev.TokenExplained, one: ev.TokenCandidate) -> _Look:
-    if one.token_id == event.token_id:
+def _look(event: ev.TokenExplained, token: ev.TokenCandidate) -> _Look:
+    if token.token_id == event.token_id:
         return _Look("good*", "good*", "▶")
-    if one.cut_by is not None:
+    if token.cut_by is not None:
         return _Look("faint", "faint~", "×")
     return _Look("text", "text", "")
 
 
-def _cause(event: ev.TokenExplained, one: ev.TokenCandidate) -> str:
+def _cause(event: ev.TokenExplained, token: ev.TokenCandidate) -> str:
     """What removed the token."""
-    if one.cut_by in _MASKED:
-        return _MASKED[one.cut_by]
-    cut = next((cut for cut in event.cuts if cut.name == one.cut_by), None)
-    return one.cut_by.replace("_", "-") if cut is None else cut_words(cut)
+    if token.cut_by in _MASKED:
+        return _MASKED[token.cut_by]
+    cut = next((cut for cut in event.cuts if cut.name == token.cut_by), None)
+    return token.cut_by.replace("_", "-") if cut is None else cut_words(cut)
 
 
 def _percent(share: float) -> str:
@@ -173,11 +173,11 @@ def _percent(share: float) -> str:
     return said.rjust(_PERCENT)
 
 
-def _logit(one: ev.TokenCandidate) -> str:
-    if one.processed_logit is None:
-        return f"{one.logit:.2f}→masked"
-    changed = f"→{one.processed_logit:.2f}" if one.processed_logit != one.logit else ""
-    return f"{one.logit:.2f}{changed}"
+def _logit(token: ev.TokenCandidate) -> str:
+    if token.processed_logit is None:
+        return f"{token.logit:.2f}→masked"
+    changed = f"→{token.processed_logit:.2f}" if token.processed_logit != token.logit else ""
+    return f"{token.logit:.2f}{changed}"
 
 
 def _bar(share: float, width: int, is_cut: bool = False) -> str:

@@ -92,7 +92,7 @@ class Choice(Panel):
         if position is None or (newest is not None and newest.position == position):
             return newest
         judged = model.explanations.judged.get(seq_id, ())
-        number = next((one.event_seq for one in judged if one.position == position), None)
+        number = next((token.event_seq for token in judged if token.position == position), None)
         if number is None:
             return newest
         recording = self.context.transport.recording
@@ -181,23 +181,23 @@ def sentence(
     words = _words(model, seq_id, at, upcoming)
     # In a single row, the text moves in jumps of half a row.
     rows = _packed(words, width if height > 1 else max(width // 2, 1))
-    here = next((i for i, row in enumerate(rows) if any(one.position == at for one in row)), 0)
+    here = next((i for i, row in enumerate(rows) if any(word.position == at for word in row)), 0)
     first = max(min(here - height // 2, len(rows) - height), 0)
     if height == 1 and here:
         rows, first = [[*rows[here - 1], *rows[here]]], 0
     lines = []
     for packed in rows[first : first + height]:
         row = Row(width)
-        for one in packed:
-            put_word(row, one.text, one.style, one.target)
+        for word in packed:
+            put_word(row, word.text, word.style, word.target)
         lines.append(row.line())
     return lines
 
 
 def _words(model: DashboardModel, seq_id: str, at: int, upcoming: int | None) -> list[_Word]:
     judged = model.explanations.judged.get(seq_id, [])
-    percents = {one.position: one.percent for one in judged}
-    tokens = _tokens(model, seq_id) or [(one.position, one.token_id) for one in judged]
+    percents = {token.position: token.percent for token in judged}
+    tokens = _tokens(model, seq_id) or [(token.position, token.token_id) for token in judged]
     tokens = [pair for pair in tokens if pair[0] < at or upcoming is None]
     first_output = percents and judged[0].position
     pieces, words = model.fold.token_pieces, []

@@ -202,7 +202,7 @@ class Comparison(Panel):
 
         def counted(fields: dict[str, str]) -> list[ComparedFigure]:
             return [
-                ComparedFigure(name, *(getattr(one, field) for one in counters))
+                ComparedFigure(name, *(getattr(counter, field) for counter in counters))
                 for name, field in fields.items()
             ]
 
@@ -212,9 +212,9 @@ class Comparison(Panel):
             for model in (a, b)
         ]
         pairs = zip(counters, times, strict=True)
-        speed = [one.generation_tokens / t if t else 0.0 for one, t in pairs]
-        waste = [100 * one.waste if one is not None else 0.0 for one in usage]
-        saved = [100 * one.saved_by_sharing if one is not None else 0.0 for one in usage]
+        speed = [counter.generation_tokens / t if t else 0.0 for counter, t in pairs]
+        waste = [100 * sample.waste if sample is not None else 0.0 for sample in usage]
+        saved = [100 * sample.saved_by_sharing if sample is not None else 0.0 for sample in usage]
         unit, form = ("second", ",.2f") if is_timed else ("step", ",.0f")
         return [
             *counted(_FIRST),
@@ -226,7 +226,7 @@ class Comparison(Panel):
             ComparedFigure("running", len(a.fold.running), len(b.fold.running)),
             ComparedFigure("waiting", len(a.fold.waiting), len(b.fold.waiting)),
             *counted(_LAST),
-            *counted(_DRAFTS if any(one.spec_decode_num_draft_tokens for one in counters) else {}),
+            *counted(_DRAFTS if any(run.spec_decode_num_draft_tokens for run in counters) else {}),
         ]
 
 
@@ -268,24 +268,24 @@ def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
 
 
 def _state_of(model: DashboardModel, seq_id: str) -> str:
-    one = model.fold.sequences.get(seq_id)
-    if one is None:
+    state = model.fold.sequences.get(seq_id)
+    if state is None:
         record = model.ledger.sequences.get(seq_id)
         if record is None or record.end is None:
             return "not there"
         tokens = plural(record.num_tokens, "token")
         return f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with {tokens}"
     tokens, blocks = (
-        plural(len(one.output_token_ids), "token"),
-        plural(len(one.block_table), "block"),
+        plural(len(state.output_token_ids), "token"),
+        plural(len(state.block_table), "block"),
     )
-    preempted = f", preempted {one.num_preemptions}×" if one.num_preemptions else ""
+    preempted = f", preempted {state.num_preemptions}×" if state.num_preemptions else ""
     has = f"{tokens}, {blocks}{preempted}"
-    if one.slot is not None:
-        doing = "prefill" if one.num_computed_tokens < one.num_tokens - 1 else "decode"
-        return f"{doing} in slot {one.slot}: {has}"
-    waits = f" ({deferral(*one.deferred, model.header.max_num_seqs)})" if one.deferred else ""
-    return f"{'preempted, ' if one.status == 'PREEMPTED' else ''}waits{waits}: {has}"
+    if state.slot is not None:
+        doing = "prefill" if state.num_computed_tokens < state.num_tokens - 1 else "decode"
+        return f"{doing} in slot {state.slot}: {has}"
+    waits = f" ({deferral(*state.deferred, model.header.max_num_seqs)})" if state.deferred else ""
+    return f"{'preempted, ' if state.status == 'PREEMPTED' else ''}waits{waits}: {has}"
 
 
 def _same_tokens(a: list[int], b: list[int]) -> Span:
@@ -300,7 +300,7 @@ def _table(figures: list[ComparedFigure], width: int, height: int) -> list[Line]
     """Lay out the numbers column after column; omit numbers that do not fit."""
     if height <= 0:
         return []
-    texts = [(f"{one.a:{one.form}}", f"{one.b:{one.form}}") for one in figures]
+    texts = [(f"{figure.a:{figure.form}}", f"{figure.b:{figure.form}}") for figure in figures]
     number = max(len(text) for pair in texts for text in pair) + 1
     names = max(len(figure.name) for figure in figures) + 1
     cell_width = names + 2 * number + 2 + _RATIO

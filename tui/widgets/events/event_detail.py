@@ -92,8 +92,8 @@ def _text_of(value: object) -> str:
             return sampling_words(value)
         case list() if value and isinstance(value[0], int | float):
             numbers = " ".join(
-                f"{one:.3g}" if isinstance(one, float) else str(one)
-                for one in value[:_MOST_NUMBERS]
+                f"{number:.3g}" if isinstance(number, float) else str(number)
+                for number in value[:_MOST_NUMBERS]
             )
             return f"{len(value):,}: {numbers}"
         case dict():

@@ -112,7 +112,7 @@ class _Columns(NamedTuple):
 
     @classmethod
     def of(cls, recording: Recording, width: int) -> "_Columns":
-        seq, step = (max(len(str(one)), 5) for one in (len(recording), recording.last_step))
+        seq, step = (max(len(str(number)), 5) for number in (len(recording), recording.last_step))
         return cls(width, seq, step, Pace.of(recording.header).is_timed)
 
     @property

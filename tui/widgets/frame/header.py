@@ -66,7 +66,7 @@ class Header(Panel, can_focus=False):
             # Show the whole sentence only if the step still fits. A notification shows it anyway.
             words = [clean(status.text), "SOURCE LOST, TRYING AGAIN" if status.retries else ""]
             room = width - _ROOM_FOR_FACTS
-            text = next((one for one in words if one and cell_len(one) <= room), "SOURCE LOST")
+            text = next((text for text in words if text and cell_len(text) <= room), "SOURCE LOST")
             return f" {text} ", "bad*!"
         match transport.state:
             case "paused":

@@ -150,7 +150,7 @@ class KeyBar(Footer):
         add("engine.add", *([] if focused else ["look.next_panel"]))
         is_explained = context.transport.view.explanations.judged
         here = _HERE.get(name, ())
-        add(*(one for one in here if is_explained or one not in _OF_WORDS))
+        add(*(command for command in here if is_explained or command not in _OF_WORDS))
         if lesson is None and context.transport.view.fold.counters.generation_tokens:
             add("race.start")
         add(*_STEERED, *_LAST)
@@ -203,7 +203,7 @@ class ScreenTabs(Horizontal):
         bound = bound_commands(self.screen)
         ids = {"lesson": "screen('lesson')"} if "screen('lesson')" in bound else {}
         ids |= {
-            one.id.removeprefix("screen."): one.id for one in COMMANDS if one.group == "Screens"
+            key.id.removeprefix("screen."): key.id for key in COMMANDS if key.group == "Screens"
         }
         return {name: bound[command_id] for name, command_id in ids.items()}
 

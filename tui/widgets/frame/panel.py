@@ -116,8 +116,8 @@ class Panel(Widget, can_focus=True):
         self._lines = new = [highlight(line, self.selection) for line in new]
         rows = [
             Region(0, y, width, 1)
-            for y, (one, other) in enumerate(zip_longest(new, old))
-            if one != other
+            for y, (after, before) in enumerate(zip_longest(new, old))
+            if after != before
         ]
         if rows:
             self.refresh(*rows)

@@ -113,5 +113,5 @@ def _cell(position: int, count: int, width: int) -> int:
 
 def _events_in(cell: int, count: int, width: int) -> tuple[int, int]:
     """Numbers of the events after which the slider is in this cell: the first, and one too many."""
-    first, end = (-(-one * count // width) - 1 for one in (cell, cell + 1))
+    first, end = (-(-edge * count // width) - 1 for edge in (cell, cell + 1))
     return max(first, 0), count if cell == width - 1 else end

@@ -86,7 +86,7 @@ def _request_of(tree: Tree) -> str:
 def _head(tree: Tree, width: int) -> Line:
     name = (short_name(f"{_request_of(tree)}.0"), "text*")
     if not tree.is_search:
-        number = len(tree.tips) + sum(one.ended != "" for one in tree.branches.values())
+        number = len(tree.tips) + sum(branch.ended != "" for branch in tree.branches.values())
         words = f" {plural(number, 'sample')}"
         return first_that_fits(
             width,
@@ -147,7 +147,7 @@ class Drawing:
         self._room = max(width - notes, 1)
         """Cells for the tree, left of letters and scores."""
         scores = [tree.branches[at].score for at in tree.tips.values()]
-        self._best = max((one for one in scores if one is not None), default=None)
+        self._best = max((score for score in scores if score is not None), default=None)
 
     def lines(self, height: int) -> list[Line]:
         prompt = self._prompt() if height > 8 else []
@@ -173,7 +173,7 @@ class Drawing:
         Complete beams come first, then those that were dropped last.
         """
         branches = self._tree.branches
-        ended = [at for at, one in branches.items() if one.ended in ("complete", "pruned")]
+        ended = [at for at, branch in branches.items() if branch.ended in ("complete", "pruned")]
         ended.sort(key=lambda at: (branches[at].ended, -branches[at].end_step))
         most = min(len(ended), max(height - len(self._tree.tips), 0))
         for number in range(most, -1, -1):
@@ -186,8 +186,8 @@ class Drawing:
     def _root(self, hidden: list[int]) -> DrawnNode:
         tree = self._tree
         children: dict[int | None, list[int]] = {}
-        for at, one in tree.branches.items():
-            children.setdefault(one.parent, []).append(at)
+        for at, branch in tree.branches.items():
+            children.setdefault(branch.parent, []).append(at)
 
         def node(at: int) -> DrawnNode | None:
             """The branch and what continues it; joined with that if it goes on in one way only."""
@@ -195,13 +195,13 @@ class Drawing:
             if at not in children:
                 gone = at in hidden
                 return None if gone else DrawnNode(branch.text, at, [], branch.ended != "pruned")
-            below = [one for one in map(node, children[at]) if one is not None]
+            below = [child for child in map(node, children[at]) if child is not None]
             if len(below) < 2:
                 return below[0]._replace(text=branch.text + below[0].text) if below else None
-            for i, one in enumerate(below):
-                if branch.text[-1:].isalnum() and one.text[:1].isalnum():
-                    below[i] = one._replace(text=f"-{one.text}")  # the second part of a word
-            return DrawnNode(branch.text, None, below, any(one.lives for one in below))
+            for i, child in enumerate(below):
+                if branch.text[-1:].isalnum() and child.text[:1].isalnum():
+                    below[i] = child._replace(text=f"-{child.text}")  # the second part of a word
+            return DrawnNode(branch.text, None, below, any(child.lives for child in below))
 
         root = node(children[None][0])
         return DrawnNode("", None, [], True) if root is None else root
@@ -211,12 +211,12 @@ class Drawing:
         if not node.below:
             return [] if guide else [Tip((), node.number)]
         rows = []
-        for one in node.below:
-            is_last = one is node.below[-1]
-            text = _both_ends(clean(one.text).strip(), max(room - 3, 1))
-            spans = (f"{guide}{'└─ ' if is_last else '├─ '}", "faint"), (text, self._style(one))
-            rows.append(Tip(spans, one.number))
-            rows += self._below(one, room - 3, guide + ("   " if is_last else "│  "))
+        for child in node.below:
+            is_last = child is node.below[-1]
+            text = _both_ends(clean(child.text).strip(), max(room - 3, 1))
+            spans = (f"{guide}{'└─ ' if is_last else '├─ '}", "faint"), (text, self._style(child))
+            rows.append(Tip(spans, child.number))
+            rows += self._below(child, room - 3, guide + ("   " if is_last else "│  "))
         return rows
 
     def _style(self, node: DrawnNode) -> str:

@@ -44,7 +44,7 @@ def put_text(
     sequence = model.fold.sequences[seq_id]
     marks = marks_of(model, seq_id, row.room // 3, past=past) or _NO_MARKS
     judged = model.explanations.judged.get(seq_id, ()) if confidence else ()
-    styles = marks.styles | {one.position: confidence_style(one.percent) for one in judged}
+    styles = marks.styles | {token.position: confidence_style(token.percent) for token in judged}
     beside = sum(map(cell_len, (*marks.asides.values(), *(words for words, _ in marks.ending))))
     text = tail(sequence.text, max(row.room - beside, row.room // 2))
     first = sequence.num_prompt_tokens

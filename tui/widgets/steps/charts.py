@@ -74,7 +74,7 @@ class StepCharts(Panel):
         if not records:
             return [line(width, ("no step has ended yet", "faint"))]
         chosen, charts = self.selection.step, charts_of(model)
-        at = next((i for i, one in enumerate(records) if one.step == chosen), None)
+        at = next((i for i, record in enumerate(records) if record.step == chosen), None)
         shown, wide = _shown(records, width)
         lines: list[Line] = []
         # A chart of equal values shows nothing: its words are enough.

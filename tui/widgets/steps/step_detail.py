@@ -30,7 +30,7 @@ class StepDetail(Panel):
         if chosen is None and not records:
             return [line(width, ("no step has ended yet", "faint"))]
         step = records[-1].step if chosen is None else chosen
-        record = next((one for one in reversed(records) if one.step == step), None)
+        record = next((record for record in reversed(records) if record.step == step), None)
         style = "muted" if record is None else "warn" if record.preempted else "text"
         said = [line(width, (row, style)) for row in wrap(why_step(model, step), width)]
         if record is None:

@@ -12,12 +12,12 @@ export class Ages {
   }
 
   copy() {
-    const twin = new Ages(0);
-    twin.blocks = this.blocks.map((age) => age && { ...age });
-    twin.changed = new Set(this.changed);
-    twin.beats = this.beats.map((one) => new Map(one));
-    twin.lastScheduled = this.lastScheduled;
-    return twin;
+    const copy = new Ages(0);
+    copy.blocks = this.blocks.map((age) => age && { ...age });
+    copy.changed = new Set(this.changed);
+    copy.beats = this.beats.map((one) => new Map(one));
+    copy.lastScheduled = this.lastScheduled;
+    return copy;
   }
 
   // fold: before the event

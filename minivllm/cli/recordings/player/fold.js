@@ -41,16 +41,16 @@ export class Fold {
   }
 
   copy() {
-    const twin = Object.assign(Object.create(Fold.prototype), this);
-    twin.blocks = this.blocks.map((block) => ({ ...block }));
-    twin.requests = new Map();
-    for (const [id, one] of this.requests) twin.requests.set(id, { ...one, seq_ids: [...one.seq_ids] });
-    twin.sequences = new Map();
-    for (const [id, one] of this.sequences) twin.sequences.set(id, copyOfSequence(one));
-    twin.scheduled = this.scheduled.map((share) => ({ ...share }));
-    twin.counters = { ...this.counters };
-    for (const name of ["freeQueue", "waiting", "running", "history"]) twin[name] = [...this[name]];
-    return twin;
+    const copy = Object.assign(Object.create(Fold.prototype), this);
+    copy.blocks = this.blocks.map((block) => ({ ...block }));
+    copy.requests = new Map();
+    for (const [id, one] of this.requests) copy.requests.set(id, { ...one, seq_ids: [...one.seq_ids] });
+    copy.sequences = new Map();
+    for (const [id, one] of this.sequences) copy.sequences.set(id, copyOfSequence(one));
+    copy.scheduled = this.scheduled.map((share) => ({ ...share }));
+    copy.counters = { ...this.counters };
+    for (const name of ["freeQueue", "waiting", "running", "history"]) copy[name] = [...this[name]];
+    return copy;
   }
 
   numTokens(sequence) {

@@ -18,10 +18,10 @@ export class Letters {
   }
 
   copy() {
-    const twin = Object.assign(new Letters(), this);
-    for (const name of ["given", "holders", "hues"]) twin[name] = new Map(this[name]);
-    twin.live = new Set(this.live);
-    return twin;
+    const copy = Object.assign(new Letters(), this);
+    for (const name of ["given", "holders", "hues"]) copy[name] = new Map(this[name]);
+    copy.live = new Set(this.live);
+    return copy;
   }
 
   assign(seqId) {

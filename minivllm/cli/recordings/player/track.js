@@ -30,12 +30,12 @@ export class Moment {
   }
 
   copy() {
-    const twin = Object.create(Moment.prototype);
-    twin.header = this.header;
-    twin.fold = this.fold.copy();
-    twin.letters = this.letters.copy();
-    twin.ages = this.ages.copy();
-    return twin;
+    const copy = Object.create(Moment.prototype);
+    copy.header = this.header;
+    copy.fold = this.fold.copy();
+    copy.letters = this.letters.copy();
+    copy.ages = this.ages.copy();
+    return copy;
   }
 
   letter(seqId) {

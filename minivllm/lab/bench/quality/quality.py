@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def measure(args: argparse.Namespace) -> Report:
     options = [parse_configuration(name, parts=PARTS).options for name in (args.a, args.b)]
-    sides = [EngineConfig(model=args.model, **{"dtype": "float32", **one}) for one in options]
+    sides = [EngineConfig(model=args.model, **{"dtype": "float32", **chosen}) for chosen in options]
     found = compare_quality(*(judge(side, text_for(args.model)) for side in sides))
     change, same = f"{found['perplexity_change']:+.3%}", f"{found['same_top_token']:.2%}"
     rows = [

@@ -45,5 +45,5 @@ def quantize_head_(numbers):
 class Int8Cache:
     def write(self, slot, heads):
         stored = [quantize_head(head) for head in heads]
-        self.scales[slot] = [one.scale for one in stored]
-        self.numbers[slot] = [one.numbers for one in stored]
+        self.scales[slot] = [vector.scale for vector in stored]
+        self.numbers[slot] = [vector.numbers for vector in stored]

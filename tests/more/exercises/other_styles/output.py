@@ -99,9 +99,9 @@ def _may_end_(state):
 # top-p: row by row, with a stable sort for ties.
 def _relative_to_best(logits, params):
     rows = []
-    for row, one in zip(logits.double(), params, strict=True):
-        weights = torch.exp((row - row.max()) / one.temperature)
-        rows.append(torch.where(weights < one.min_p, 0.0, weights))
+    for row, wanted in zip(logits.double(), params, strict=True):
+        weights = torch.exp((row - row.max()) / wanted.temperature)
+        rows.append(torch.where(weights < wanted.min_p, 0.0, weights))
     return torch.stack(rows)
 
 

@@ -53,12 +53,12 @@ class AdmissionPolicy:
         if is_busy and self._batching in ("static", "sequential"):
             return Hold("static_batch", len(running), 0)
         is_small = self._batch_delay > 0 and len(waiting) < self._batch_size
-        if is_small and all(now - one.request.arrival_time < self._batch_delay for one in waiting):
+        if is_small and all(now - new.request.arrival_time < self._batch_delay for new in waiting):
             return Hold("batch_delay", self._batch_size, len(waiting))
         self._let_in = set()
         self._let_in.add(waiting.peek().request.arrival_number)
         if self._batching != "sequential":
-            self._let_in.update(one.request.arrival_number for one in waiting)
+            self._let_in.update(sequence.request.arrival_number for sequence in waiting)
         return None
 
 
@@ -79,11 +79,11 @@ def flat_positions(chunks):
 
 
 def query_start_loc_(chunks):
-    return [sum(one.num_tokens for one in chunks[:number]) for number in range(len(chunks) + 1)]
+    return [sum(chunk.num_tokens for chunk in chunks[:number]) for number in range(len(chunks) + 1)]
 
 
 def seq_lens_(chunks):
-    return [sum((one.num_tokens, one.num_computed_tokens)) for one in chunks]
+    return [sum((chunk.num_tokens, chunk.num_computed_tokens)) for chunk in chunks]
 
 
 def flat_slot_mapping(chunks, block_size):
@@ -155,7 +155,7 @@ class Scheduler:
 
     def _preempt(self, victim, victim_of, shortage):
         victim.status = RequestStatus.PREEMPTED
-        self.running = [one for one in self.running if one is not victim]
+        self.running = [sequence for sequence in self.running if sequence is not victim]
         self.kv_cache_manager.free(victim)
         self.slots.release(victim)
         victim.num_computed_tokens = victim.num_cached_tokens = 0
@@ -238,6 +238,6 @@ class OwnPolicy:
 
     def choose_victim(self, running: list[Sequence]) -> Sequence:
         by_merit = sorted(running, key=self.key)
-        by_merit.sort(key=lambda one: one.num_preemptions, reverse=True)
-        by_merit.sort(key=lambda one: one.request.priority)
+        by_merit.sort(key=lambda sequence: sequence.num_preemptions, reverse=True)
+        by_merit.sort(key=lambda sequence: sequence.request.priority)
         return by_merit[-1]

@@ -48,7 +48,7 @@ def ask(engine: Path, folder: Path, call: str, argument: Any = None) -> Any:
 
 def test_every_trace_and_the_readers_code_run_without_torch_and_numpy(engine, tmp_path, traces):
     methods = ask(engine, tmp_path, "methods")
-    method = next(one for one in methods if one["name"] == "FCFSRequestQueue.choose_victim")
+    method = next(entry for entry in methods if entry["name"] == "FCFSRequestQueue.choose_victim")
     text = method["source"].replace("running[-1]", "running[0]")
     edit = {"module": method["module"], "name": method["name"], "text": text}
     for trace in traces.values():

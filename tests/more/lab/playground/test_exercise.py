@@ -6,8 +6,8 @@ from minivllm.lab.playground.exercise import check_exercise, exercises_here, sta
 from minivllm.lessons.checker.bugs.judge import right_answer
 from minivllm.lessons.checker.catalogue import find_exercise
 
-WRITTEN = [exercise.name for exercise in exercises_here() if not exercise.is_hunt]
-HUNTS = [exercise.name for exercise in exercises_here() if exercise.is_hunt]
+WRITTEN = [exercise.name for exercise in exercises_here() if not exercise.finds_bug]
+BUGS = [exercise.name for exercise in exercises_here() if exercise.finds_bug]
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -19,7 +19,7 @@ def test_our_own_code_passes_and_an_unwritten_file_does_not(name, tmp_path):
     assert unwritten["untouched"] and not unwritten["passed"]
 
 
-@pytest.mark.parametrize("name", HUNTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_find_the_bug_is_judged_as_by_the_command(name, tmp_path):
     right = right_answer(find_exercise(name))
     answer = f'step = {right.step}\nrule = "{right.rule}"\n'

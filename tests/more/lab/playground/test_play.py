@@ -46,10 +46,10 @@ def test_another_victim_is_preempted_only_on_the_readers_side(pressure, tmp_path
 
 def test_options_change_one_side_or_both(pressure, tmp_path):
     question = {"run": pressure, "options": {"num_gpu_blocks_override": 16}}
-    one = play(question, tmp_path)
+    single = play(question, tmp_path)
     both = play({**question, "options_for_both": True}, tmp_path)
-    assert figures(one["original"])["preemptions"] < figures(one["yours"])["preemptions"]
-    assert figures(both["original"]) == figures(both["yours"]) == figures(one["yours"])
+    assert figures(single["original"])["preemptions"] < figures(single["yours"])["preemptions"]
+    assert figures(both["original"]) == figures(both["yours"]) == figures(single["yours"])
 
 
 @pytest.mark.parametrize(

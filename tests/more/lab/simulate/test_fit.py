@@ -30,7 +30,7 @@ def test_a_fit_finds_the_costs_behind_the_steps():
     assert model.seconds(1, 0, 0) == pytest.approx(0.02, rel=1e-6)
     assert model.seconds(16, 16, 16_000) == pytest.approx(0.02 + 0.015 + 0.032 + 0.016, rel=1e-6)
     # Beyond the longest measured step the slope stays the same.
-    short = [one for one in measured() if one.num_scheduled_tokens <= 80]
+    short = [step for step in measured() if step.num_scheduled_tokens <= 80]
     model = fit_step_times(short).model(max_tokens=4096)
     assert model.seconds(4096, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 4080, rel=0.01)
     few = rf"11 measured steps are too few.* {MIN_POINTS}.*bench step"

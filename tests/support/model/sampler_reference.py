@@ -18,7 +18,7 @@ class TooCloseError(Exception):
 
 
 @dataclass
-class TwinAnswer:
+class ReferenceAnswer:
     probabilities: np.ndarray  # [vocab], after all processing
     token_id: int
 
@@ -78,15 +78,15 @@ def arrival_time(key: int, token_id: int) -> float:
     return -math.log(((bits >> 12) + 0.5) / 2**52)
 
 
-def twin_sample(
+def reference_sample(
     logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], key: int
-) -> TwinAnswer:
+) -> ReferenceAnswer:
     """The answer that `Sampler` should give for one row of `logits: [vocab]`."""
     params = sequence.request.params
     logits = processed_logits(logits, sequence, eos_token_ids)
     ranking = best_first(logits)
     if params.temperature == 0.0:
-        return TwinAnswer(np.eye(len(logits))[ranking[0]], ranking[0])
+        return ReferenceAnswer(np.eye(len(logits))[ranking[0]], ranking[0])
 
     scaled = (logits.astype(np.float64) - logits[ranking[0]]) / params.temperature
     probabilities = np.exp(scaled) / np.exp(scaled).sum()
@@ -119,4 +119,4 @@ def twin_sample(
     first, *others = sorted(times, key=times.get)
     if others and times[others[0]] < times[first] * (1 + 1e-8):
         raise TooCloseError
-    return TwinAnswer(probabilities, first)
+    return ReferenceAnswer(probabilities, first)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.model.sampler_twin import TooCloseError, make_sequence, twin_sample
+from support.model.sampler_reference import TooCloseError, make_sequence, reference_sample
 from transformers.generation import logits_process
 
 from minivllm.core.request import Sequence
@@ -64,7 +64,7 @@ def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(
     for values, sequence in batch:
         try:
             key = key_for_next_token(sequence, engine_seed)
-            expected.append(twin_sample(np.array(values), sequence, EOS, key).token_id)
+            expected.append(reference_sample(np.array(values), sequence, EOS, key).token_id)
         except TooCloseError:
             assume(False)
     with pytest.MonkeyPatch.context() as patch:
@@ -128,7 +128,7 @@ def test_the_repetition_penalty_is_that_of_transformers(distinct_logits, penalty
 
 def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
     """Probability of a misfit at least this large, if tokens follow the defined probabilities."""
-    expected = twin_sample(logits, sequences[0], set(), key=0).probabilities * len(sequences)
+    expected = reference_sample(logits, sequences[0], set(), key=0).probabilities * len(sequences)
     sampled = Sampler(set(), 0)(torch.from_numpy(logits).expand(len(sequences), -1), sequences)
     observed = np.bincount([token.token_id for token in sampled], minlength=len(logits))
     assert observed[expected == 0.0].sum() == 0

@@ -18,7 +18,7 @@ from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 
 
-def plug_in(files: Mapping[str, Path]) -> None:
+def import_files(files: Mapping[str, Path]) -> None:
     """Import each file as the engine's module of this name. Raises any error that a file raises."""
     if loaded := files.keys() & sys.modules.keys():
         raise ExerciseError(f"{', '.join(loaded)} is already imported: start a fresh process.")
@@ -41,7 +41,7 @@ def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> s
         return f" in line {error.lineno}" if error.lineno else " in the file"
     frames = lines_in(file, error)
     # A lambda or comprehension belongs to the function that it is in.
-    own = [one for one in frames if one[0].co_qualname.partition(".<locals>")[0] not in given]
+    own = [frame for frame in frames if frame[0].co_qualname.partition(".<locals>")[0] not in given]
     code, line = (own or frames or [(None, 0)])[-1]
     return f" in line {line}, in {code.co_name}" if code else ""
 
@@ -53,13 +53,14 @@ def lines_in(file: Path, error: BaseException) -> list[tuple[CodeType, int]]:
 
 
 def imports_of(exercise: Exercise) -> list[str]:
-    """Modules that the exercise's module imports. None of these imports the exercise's module."""
-    body = ast.parse(exercise.source).body
+    """What the exercise's module and its checks import."""
+    checks = (exercise.folder / "behaviours.py").read_text(encoding="utf-8")
+    body = ast.parse(exercise.source).body + ast.parse(checks).body
     names = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
     return names + [node.module for node in body if isinstance(node, ast.ImportFrom)]
 
 
 def uses_tensors(exercise: Exercise) -> bool:
     """Whether the exercise's module needs NumPy, torch or Triton."""
-    imported = () if exercise.is_hunt else imports_of(exercise)
+    imported = () if exercise.finds_bug else imports_of(exercise)
     return any(name.partition(".")[0] in ("numpy", "torch", "triton") for name in imported)

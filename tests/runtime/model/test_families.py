@@ -1,0 +1,40 @@
+"""Each family's checkpoint, as transformers saves it, writes the tokens of transformers."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from support.engine.identity_runs import base_of, run
+from support.model.tiny_models import MORE_PEERS, PEERS, make_peer, prompt
+
+from minivllm.runtime.loader import load_model
+from minivllm.sampling_params import SamplingParams
+
+MAX_TOKENS = 64
+
+
+@pytest.mark.parametrize("name", PEERS + MORE_PEERS)
+def test_a_checkpoint_writes_the_tokens_of_transformers_under_pressure(
+    name, tmp_path, tiny_random_path
+):
+    """Prompts of mixed lengths run in chunks; two share a prefix; the pool is too small for all."""
+    peer = make_peer(name)
+    peer.save_pretrained(tmp_path)
+    for file in Path(tiny_random_path).glob("*token*"):  # the prompts are token ids
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    common = prompt(40, seed=7)
+    prompts = [prompt(n, seed=n) for n in (1, 9, 33, 70)]
+    prompts += [[*common, *prompt(3, seed=1)], [*common, *prompt(5, seed=2)]]
+    model = load_model(base_of(str(tmp_path)))
+    params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS, ignore_eos=True)
+    outputs, engine = run(
+        model, prompts, params, block_size=8, num_gpu_blocks_override=40,
+        max_num_batched_tokens=24, max_model_len=200,
+    )  # fmt: skip
+    counters = engine.inspect().counters
+    assert counters.num_preemptions and counters.prefix_cache_hits
+    for ids, (tokens,) in zip(prompts, outputs, strict=True):
+        with torch.no_grad():
+            # Which token does the peer choose after each of our tokens? One pass for all.
+            logits = peer(torch.tensor([[*ids, *tokens]])).logits[0, len(ids) - 1 : -1]
+        assert len(tokens) == MAX_TOKENS and tokens == logits.argmax(-1).tolist()
