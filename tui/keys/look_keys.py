@@ -227,10 +227,8 @@ class LookKeys:
             self._app.tell(f"Saved {name}.")
 
     def save(self) -> None:
-        recording, num_events = (
-            self._context.transport.recording,
-            len(self._context.transport.recording),
-        )
+        recording = self._context.transport.recording
+        num_events = len(recording)
         try:
             self._app.tell(save_recording(recording))
         except EventLogError as error:

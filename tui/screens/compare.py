@@ -38,6 +38,7 @@ class CompareScreen(DashboardScreen):
         if second is not None:
             follow(first, second, self.context.same)
         self._line.set_class(bool(self._line.note()), "-noted")
+        self._line.set_class(self._line.is_over, "-over")
         self._comparison.set_class(second is None, "-away")
         self._other.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")

@@ -275,12 +275,9 @@ def _state_of(model: DashboardModel, seq_id: str) -> str:
             return "not there"
         tokens = plural(record.num_tokens, "token")
         return f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with {tokens}"
-    tokens, blocks = (
-        plural(len(one.output_token_ids), "token"),
-        plural(len(one.block_table), "block"),
-    )
+    tokens = plural(len(one.output_token_ids), "token")
     preempted = f", preempted {one.num_preemptions}×" if one.num_preemptions else ""
-    has = f"{tokens}, {blocks}{preempted}"
+    has = f"{tokens}, {plural(len(one.block_table), 'block')}{preempted}"
     if one.slot is not None:
         doing = "prefill" if one.num_computed_tokens < one.num_tokens - 1 else "decode"
         return f"{doing} in slot {one.slot}: {has}"

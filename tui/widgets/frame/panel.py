@@ -31,9 +31,9 @@ from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
 _TARGET = "target"
+"""The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
 _MAX_STYLES = 10_000
 """Each target has a style of its own, and targets come and go with the tokens."""
-"""The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
 _SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROWS_OF_WHEEL = 3
 """Rows for one notch of the mouse wheel."""

@@ -170,40 +170,19 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
-    items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
-    if len(items) > height:
-        return _short_shares(model, items, width, height)
-    lines = []
-    for item in items:
-        letter = model.letter(item.seq_id)
-        target = to_sequence(item.seq_id)
-        row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
-        row.put(short_name(item.seq_id), "text", 14, target)
-        row.put(f" {item.kind:<7} {item.num_tokens:>5,}", "text")
+    """The largest shares with their positions, and how many more there are."""
+    shares = []
+    for item in sorted(model.fold.scheduled, key=lambda item: -item.num_tokens):
+        letter, target = model.letter(item.seq_id), to_sequence(item.seq_id)
         first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
         where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
-        row.put(f"   {where}", "muted")
-        if item.draft_token_ids:
-            row.put(f", {_verified(item)}", "muted")
-        lines.append(row.line())
-    return lines
-
-
-def _verified(item: ScheduledState) -> str:
-    drafts = plural(len(item.draft_token_ids), "draft")
-    return drafts if item.num_accepted is None else f"{drafts}, {item.num_accepted} right"
-
-
-def _short_shares(
-    model: DashboardModel, items: list[ScheduledState], width: int, height: int
-) -> list[Line]:
-    """Several shares per row, and how many more there are."""
-    shares = []
-    for item in items:
-        letter, target = model.letter(item.seq_id), to_sequence(item.seq_id)
-        words = f"{short_name(item.seq_id)} {item.kind} {item.num_tokens:,}"
-        words += f" ({_verified(item)})" if item.draft_token_ids else ""
-        shares.append(
-            ((f"{letter or '?'} ", f"{model.hue(letter)}*", target), (words, "text", target))
-        )
+        words = f"{item.kind} {item.num_tokens:,}, {where}{_drafts(item)}"
+        name = (f"{letter or '?'} {short_name(item.seq_id)} ", f"{model.hue(letter)}*", target)
+        shares.append((name, (words, "muted")))
     return packed(shares, width, height, gap="   ")[: max(height, 0)]
+
+
+def _drafts(item: ScheduledState) -> str:
+    drafts = plural(len(item.draft_token_ids), "draft") if item.draft_token_ids else ""
+    right = "" if item.num_accepted is None else f", {item.num_accepted} right"
+    return f", {drafts}{right}" if drafts else ""
