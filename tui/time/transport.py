@@ -17,7 +17,7 @@ from minivllm.tui.state.model import DashboardModel
 STEPS_PER_SECOND = 8.0
 """Steps per second at speed 1: slow enough to follow."""
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-_NEAR = 500
+_NEAR = 2000
 """Apply up to this many events one by one; for more events, a keyframe is faster."""
 
 State = Literal["live", "playing", "paused"]

@@ -32,7 +32,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _FEWEST = 64
 """Blocks that are drawn before any is used, if there are many more."""
-_ROWS_OF_WORDS = (6, 4)
+_ROWS_OF_WORDS = (6, 5)
 """Rows for an empty row and words under the map, if all blocks fit above them one by one."""
 _MOST_OF = 0.8
 """The share of a panel's width that a row of wide glyphs has to take."""

@@ -31,8 +31,8 @@ _LEAST_WIDTH = 32
 _LONG_WORD = 8
 """Cells per token, so that hardly any text is cut."""
 _MOST_STRIPES = 4
-_ROOM_FOR_CARDS = 6
-"""In fewer rows, a card is one row."""
+_FEWEST = 4
+"""Where fewer cards fit, a card is one row."""
 _LEAST_WIDTH_OF_ROW = 64
 
 
@@ -167,10 +167,10 @@ def _unknown(model: DashboardModel) -> str:
 
 def _lay_out(width: int, height: int, num_blocks: int, block_size: int) -> _Grid:
     """As many cards as fit; if all fit, with more rows for texts that are cut otherwise."""
-    if height < _ROOM_FOR_CARDS:
+    per_row = max(width // (_LEAST_WIDTH + 1), 1)
+    if height // (1 + _ROWS_OF_TEXT) * per_row < min(_FEWEST, num_blocks):
         per_row = max(width // _LEAST_WIDTH_OF_ROW, 1)
         return _Grid(per_row, width // per_row - 1, 0, height * per_row)
-    per_row = max(width // (_LEAST_WIDTH + 1), 1)
     free = height // -(-num_blocks // per_row) - 1
     enough = max(block_size * _LONG_WORD // _LEAST_WIDTH, 1)
     rows = max(min(free, enough), min(_ROWS_OF_TEXT, enough))

@@ -79,10 +79,10 @@ class RaceLine(Panel, can_focus=False):
         waste = f"waste {a.waste:.0%} → {b.waste:.0%}  ", "good*"
         times = f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s  ", "text*"
         if not self.plain and self.app.size.height >= ROWS_FOR_TABS:
-            beside = (speed, ("   ", ""), times), (waste,), clock
+            beside = (speed, ("   ", "text"), times), (waste,), clock
             rows = zip(large(ratio), beside, strict=True)
             return [line(width, (f" {row} ", "good*"), *words) for row, words in rows]
-        won = (f" {ratio} ", "good*!"), (" ", ""), speed, (", ", "good*"), waste
+        won = (f" {ratio} ", "good*!"), (" ", "text"), speed, (", ", "good*"), waste
         return [first_that_fits(width, (*won, times, *clock), (*won, times, *key), won)]
 
     def _key(self, command_id: str) -> str:

@@ -15,6 +15,8 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.steps.bars import DRAFT_SIGNS, spark
 
+_ROOM_FOR_POSITIONS = 60
+
 
 class Budget(Panel):
     HELP_TITLE = "Token budget"
@@ -48,7 +50,8 @@ class Budget(Panel):
         lines += [sums.line(), line(width, (_why_unused(model, unused), "muted"))]
         if height > len(lines):
             lines.append(_history(model, width))
-        lines += _shares(model, width, height - len(lines))
+        if height > len(lines):
+            lines += _shares(model, width, height - len(lines))
         return lines[:height]
 
 
@@ -147,7 +150,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
         return f"no step yet: {short_name(first)} waits for the first"
     if deferred is None:
         return f"unused: {short_name(first)} arrived after the plan"
-    return f"unused, {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
+    return f"unused: {short_name(first)} waits, {deferral(*deferred, model.max_num_seqs)}"
 
 
 def _may_give_more(model: DashboardModel) -> bool:
@@ -175,11 +178,12 @@ def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
     for item in sorted(model.fold.scheduled, key=lambda item: -item.num_tokens):
         letter, target = model.letter(item.seq_id), to_sequence(item.seq_id)
         first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
-        where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
-        words = f"{item.kind} {item.num_tokens:,}, {where}{_drafts(item)}"
+        where = f", position {first:,}" if first == last else f", positions {first:,} to {last:,}"
+        where = f"{where if width >= _ROOM_FOR_POSITIONS else ''}{_drafts(item)}"
+        words = f"{item.kind} {item.num_tokens:,}{where}"
         name = (f"{letter or '?'} {short_name(item.seq_id)} ", f"{model.hue(letter)}*", target)
         shares.append((name, (words, "muted")))
-    return packed(shares, width, height, gap="   ")[: max(height, 0)]
+    return packed(shares, width, height, gap="   ")[:height]
 
 
 def _drafts(item: ScheduledState) -> str:
