@@ -20,17 +20,10 @@ from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cards import BlockCards
-from minivllm.tui.widgets.blocks.cells import (
-    CACHED,
-    EMPTY,
-    FILL,
-    Cell,
-    block_cells,
-    group_cells,
-)
+from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells
 from minivllm.tui.widgets.frame.panel import Panel
 
-_FEWEST = 64
+_FEWEST = 32
 """Blocks that are drawn before any is used, if there are many more."""
 _ROWS_OF_WORDS = (6, 5)
 """Rows for an empty row and words under the map, if all blocks fit above them one by one."""
