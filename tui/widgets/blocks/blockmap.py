@@ -103,7 +103,7 @@ class BlockMap(Panel):
         grid, count = self._lay_out(model, width, map_height)
         cells = block_cells(model, fades=self.context is None or not self.context.still)[:count]
         lines = _draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
-        if unused := len(model.fold.blocks) - count:
+        if (unused := len(model.fold.blocks) - count) and len(lines) < map_height:
             lines.append(((f"+ {plural(unused, 'block')} never used", "muted"),))
         chosen = self.selection.block_id
         if chosen is not None and chosen < count:

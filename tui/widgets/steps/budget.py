@@ -183,6 +183,8 @@ def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
         words = f"{item.kind} {item.num_tokens:,}{where}"
         name = (f"{letter or '?'} {short_name(item.seq_id)} ", f"{model.hue(letter)}*", target)
         shares.append((name, (words, "muted")))
+    if len(shares) <= height:
+        return [line(width, *share) for share in shares]
     return packed(shares, width, height, gap="   ")[:height]
 
 
