@@ -18,7 +18,6 @@ from minivllm.cli.loading import load_engine
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
-from minivllm.server.feeds.kv_options import KVEventsConfig
 from minivllm.server.logs import set_up_logging
 from minivllm.server.options import ServerOptions
 
@@ -41,8 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--allowed-host NAME", host, dest="allowed_hosts", action="append", default=[])
     wait = "seconds that running requests get to end after shutdown begins (default: 30)"
     add("--shutdown-timeout X", wait, dest="drain_timeout", default=argparse.SUPPRESS)
-    what = "publish changes of the prefix cache over ZeroMQ"
-    add("--kv-events-config JSON", f'{what}: {{"enable_kv_cache_events": true, ...}}')
     levels = ("debug", "info", "warning", "error", "critical")
     lowest = "lowest level of messages that are logged"
     add("--uvicorn-log-level", lowest, choices=levels, default="info")
@@ -62,14 +59,13 @@ def run(args: argparse.Namespace) -> int:
 
     cli_options.take_model_tag(args)
     options, config = _server_options(args), cli_options.engine_config(args)
-    kv_events = KVEventsConfig.from_json(args.kv_events_config or "{}")
     set_up_logging(args.uvicorn_log_level)
     # The tokenizer's library cannot divide a single prompt among threads, and each of its threads
     # would use tens of MiB.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with bind(options) as bound, kv_events.publishing() as publisher:
+    with bind(options) as bound:
         engine = _load(config)
-        server = assemble(engine, options, publisher and publisher.publish)
+        server = assemble(engine, options)
         # All current objects stay alive, so exclude them from garbage collections. A collection
         # that visits every block of the pool would delay a step by tens of milliseconds.
         gc.collect()
