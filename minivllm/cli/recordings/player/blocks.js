@@ -25,8 +25,7 @@ export class Blocks {
 
   draw(moment, chosenBlock, chosenSequence) {
     const { fold } = moment, count = fold.blocks.length;
-    const used = count - fold.freeQueue.length;
-    setText(this.title, `KV blocks  ${number(used)} of ${number(count)} in use`);
+    setText(this.title, `KV blocks  ${number(fold.numUsed)} of ${number(count)} in use`);
     this.toggle.hidden = count > MOST_CARDS;
     this.toggle.setAttribute("aria-pressed", String(this.withWords));
     this.grid.classList.toggle("p-cards", this.withWords);
