@@ -55,8 +55,10 @@ class Tap:
         """The last failed allocation: request, blocks needed, blocks free."""
         self._output: tuple[Any, Any, int | None] = None, None, None
         """Plan and output of the current update, and the step if it is an earlier one."""
-        self._request: Any = None
-        """Whose blocks are allocated or freed."""
+        self._freeing = ""
+        """The sequence whose blocks are freed."""
+        self._taken: list[tuple] = []
+        """Blocks that were hit or allocated, until it is known for which sequence."""
         self._filled: list[tuple[int, str, str | None]] = []
         """Full blocks, until the events of their sequence that come first are emitted."""
         self._evicted: OrderedDict[str, None] = OrderedDict()
@@ -90,30 +92,29 @@ class Tap:
         for owner, names in self._hooked.items():
             for name in names.split():
                 self._hook(owner, name)
+        free_blocks = self._pool.free_blocks  # vLLM can pass an iterator, which is read only once
+        self._pool.free_blocks = lambda blocks: free_blocks(list(blocks))
 
     def _hook(self, owner: Any, name: str) -> None:
         original = getattr(owner, name)
         before, after = (getattr(self, f"{when}_{name}", None) for when in ("before", "after"))
 
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            if name == "free_blocks":
-                args = (list(args[0]),)  # vLLM can pass an iterator, which is read only once
             if before is not None:
-                self._call(before, *args, **kwargs)
+                try:
+                    before(*args, **kwargs)
+                except Exception as error:
+                    self.fail(error)
             result = original(*args, **kwargs)
             if after is not None:
-                self._call(after, result, *args, **kwargs)
+                try:
+                    after(result, *args, **kwargs)
+                except Exception as error:
+                    self.fail(error)
             return result
 
         setattr(owner, name, hooked)  # on the object: its class stays vLLM's own
         self._undo.append(lambda: vars(owner).pop(name, None))
-
-    def _call(self, hook: Callable, *args: Any, **kwargs: Any) -> None:
-        if self.failure is None:
-            try:
-                hook(*args, **kwargs)
-            except Exception as error:
-                self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """End the recording. Any thread may call this."""
@@ -230,31 +231,26 @@ class Tap:
         self._output = None, None, None
         self._end_call()
 
-    def before__update_request_with_output(
-        self, request: Any, token_ids: list[int], *_: Any, **__: Any
-    ) -> None:
-        if self._output[0].scheduled_spec_decode_tokens.get(request.request_id):
-            last = self._shown(token_ids)[-1]
-            self.emit(ev.DraftVerified, request.request_id, len(token_ids) - 1, last)
-
     def after__update_request_with_output(
-        self, result: tuple, request: Any, *_: Any, **__: Any
+        self, result: tuple, request: Any, sampled: list[int], *_: Any, **__: Any
     ) -> None:
-        token_ids, name, (_, output, of_step) = result[0], request.request_id, self._output
+        """sampled: all tokens of the output; those after a stop are not in `result`"""
+        token_ids, name, (plan, output, of_step) = result[0], request.request_id, self._output
+        if name in plan.scheduled_spec_decode_tokens:
+            self.emit(ev.DraftVerified, name, len(sampled) - 1, self._shown(sampled)[-1])
         logprobs = [None] * len(token_ids)
         if output.logprobs is not None and request.sampling_params.logprobs is not None:
             rows = output.logprobs.slice_request(output.req_id_to_index[name], len(token_ids))
             logprobs = rows.logprobs[:, 0].tolist()
         for token_id, logprob in zip(self._shown(token_ids), logprobs, strict=True):
             self.emit(TokensSampled, name, token_id, logprob, of_step)
-        self._emit_filled(name)  # with asynchronous scheduling, this token can fill a block
+        if self._filled:  # with asynchronous scheduling, this token can fill a block
+            self._emit_filled(name)
 
     # ---- blocks of a sequence ----
 
-    def before_allocate_slots(self, request: Any, *_: Any, **__: Any) -> None:
-        self._request = request
-
-    before_free = before_allocate_slots
+    def before_free(self, request: Any) -> None:
+        self._freeing = request.request_id
 
     def after_get_num_blocks_to_allocate(self, num_blocks: int, *_: Any, **__: Any) -> None:
         self._need = num_blocks
@@ -270,6 +266,12 @@ class Tap:
             self._shortage = request, need, self._pool.get_num_free_blocks()
             return
         self._planned[name] = num_new_tokens
+        if self._taken:
+            taken, self._taken = self._taken, []
+            for logical, (kind, block_id, *was_free) in enumerate(
+                taken, len(self._tables[name]) - len(taken)
+            ):
+                self.emit(kind, block_id, name, logical, *was_free)
         is_decode = num_new_tokens == 1 and before >= request.num_prompt_tokens
         if is_running and is_decode and not request.spec_token_ids:
             self.emit(StepDecodes, name, before)
@@ -278,7 +280,8 @@ class Tap:
                 before = more.get("num_new_computed_tokens", 0)
                 self._admit(request, before)
             self._schedule(request, num_new_tokens, before)
-        self._emit_filled(name)
+        if self._filled:
+            self._emit_filled(name)
 
     def _admit(self, request: Any, num_cached: int) -> None:
         name, num_hits = request.request_id, num_cached // self._scheduler.block_size
@@ -320,19 +323,15 @@ class Tap:
     # ---- the pool ----
 
     def after_get_new_blocks(self, blocks: list[Any], num_blocks: int) -> None:
-        name = self._request.request_id
-        for logical, block in enumerate(blocks, len(self._tables[name])):
-            self.emit(ev.BlockAllocated, block.block_id, name, logical)
+        self._taken += [(ev.BlockAllocated, block.block_id) for block in blocks]
 
     def before_touch(self, blocks: list[Any]) -> None:
-        name = self._request.request_id
-        for logical, block in enumerate(blocks):
-            self.emit(ev.BlockHit, block.block_id, name, logical, block.ref_cnt == 0)
+        self._taken += [(ev.BlockHit, block.block_id, block.ref_cnt == 0) for block in blocks]
 
     def before_free_blocks(self, blocks: list[Any]) -> None:
         """vLLM puts blocks without a hash at the head, as a list, and the others at the tail."""
         for block in blocks:
-            self.emit(ev.BlockReleased, block.block_id, self._request.request_id)
+            self.emit(ev.BlockReleased, block.block_id, self._freeing)
         last = [block for block in blocks if block.ref_cnt == 1]
         is_cached = [self._pool.enable_caching and block.block_hash is not None for block in last]
         for block, cached in reversed([*zip(last, is_cached, strict=True)]):
@@ -352,11 +351,10 @@ class Tap:
             self._filled.append((blocks[at].block_id, short_hash(hashes[at]), parent))
 
     def _emit_filled(self, name: str) -> None:
-        if self._filled:
-            filled, self._filled = self._filled, []
-            for block_id, block_hash, parent in filled:
-                self._evicted.pop(block_hash, None)
-                self.emit(ev.BlockHashed, block_id, block_hash, parent, name)
+        filled, self._filled = self._filled, []
+        for block_id, block_hash, parent in filled:
+            self._evicted.pop(block_hash, None)
+            self.emit(ev.BlockHashed, block_id, block_hash, parent, name)
 
     def after__remove_cached_block_hashes(self, keys: list[bytes], block: Any) -> None:
         for key in keys:
