@@ -34,6 +34,7 @@ GROUPS = {
         "chat": ("serving", "chat with a model in the terminal"),
         "generate": ("serving", "complete one or many prompts"),
         "serve": ("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
+        "vllm-events": ("serving", "serve the recording that a real vLLM writes, for attach"),
         "model": ("serving", "list, fetch and find models"),
         "doctor": ("course", "check whether this machine can run the course"),
         "to-vllm": ("lab", "print the same configuration for vLLM: a command and a script"),

@@ -26,7 +26,7 @@ from minivllm.server.http.middleware import Access, RequestIds
 from minivllm.server.http.routes import Bodies
 from minivllm.server.metrics import router
 from minivllm.server.metrics.router import EngineMetrics
-from minivllm.server.options import LOOPBACK_NAMES, ServerOptions
+from minivllm.server.options import ServerOptions
 from minivllm.server.routers import about, chat, completions, generate, tokens
 from minivllm.server.service import EngineService
 
@@ -72,7 +72,7 @@ def assemble(engine: LLMEngine, options: ServerOptions) -> Assembled:
         routes=[*routes, about.openapi(routes)],
         middleware=[
             Middleware(RequestIds, timeout=options.request_timeout, on_end=metrics.count_request),
-            Middleware(Access, hosts=_host_names(options), keys=options.api_key),
+            Middleware(Access, hosts=options.host_names, keys=options.api_key),
         ],
         exception_handlers=HANDLERS,
         lifespan=lifespan,
@@ -80,16 +80,6 @@ def assemble(engine: LLMEngine, options: ServerOptions) -> Assembled:
     app.router.redirect_slashes = False
     app.state.bodies = Bodies(options.max_body_bytes, options.body_timeout)
     return Assembled(app, service, hub)
-
-
-def _host_names(options: ServerOptions) -> list[str] | None:
-    """A web page in a browser can reach a local server under the page's own host name, but it does
-    not know the API key. So a server with a key accepts any name (None), unless `allowed_hosts` is
-    given.
-    """
-    if options.allowed_hosts or options.is_loopback:
-        return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]
-    return None
 
 
 def _listen(

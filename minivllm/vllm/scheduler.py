@@ -99,6 +99,7 @@ def _connected(scheduler: Scheduler) -> Tap:
     if verify:
         verifier = Verifier(scheduler, writer.fold, with_tokens=not without_text)
         tap.connect(writer.take, writer.close, verifier.check)
+        tap.verifier = verifier
     else:
         writer.start(tap.fail)
         tap.connect(writer.put, writer.close)

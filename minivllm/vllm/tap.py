@@ -38,8 +38,8 @@ class Tap:
         """status: vLLM's `RequestStatus`"""
         self._scheduler, self._status = scheduler, status
         self._manager = scheduler.kv_cache_manager
-        self._pool, coordinator = self._manager.block_pool, self._manager.coordinator
-        self._tables = coordinator.single_type_managers[0].req_to_blocks
+        self._pool = self._manager.block_pool
+        self._tables = self._manager.coordinator.single_type_managers[0].req_to_blocks
         self._without_text = without_text
         self.failure: Exception | None = None
         self._undo: list[Callable[[], None]] = []
@@ -59,7 +59,7 @@ class Tap:
         """The sequence whose blocks are freed."""
         self._taken: list[tuple] = []
         """Blocks that were hit or allocated, until it is known for which sequence."""
-        self._filled: list[tuple[int, str, str | None]] = []
+        self._filled: list[tuple[int, str, str | None, str]] = []
         """Full blocks, until the events of their sequence that come first are emitted."""
         self._evicted: OrderedDict[str, None] = OrderedDict()
         """The newest hashes that were evicted, at most one for each block of the pool."""
@@ -67,14 +67,6 @@ class Tap:
         self._slots: dict[str, int] = {}
         """Rows of the batch, always the lowest free one. vLLM's workers may move a sequence."""
         self._free_slots = list(range(scheduler.max_num_running_reqs))
-        self._hooked = {
-            scheduler: "add_request schedule update_from_output finish_requests shutdown"
-            " _preempt_request _update_request_with_output _free_request",
-            self._manager: "allocate_slots free",
-            coordinator: "get_num_blocks_to_allocate",
-            self._pool: "get_new_blocks touch free_blocks cache_full_blocks"
-            " _remove_cached_block_hashes reset_prefix_cache",
-        }
 
     def connect(
         self,
@@ -89,7 +81,20 @@ class Tap:
         check: called after each call, when its records have been sent
         """
         self._send, self._close, self._check = send, close, check
-        for owner, names in self._hooked.items():
+        for owner, names in (
+            (
+                self._scheduler,
+                "add_request schedule update_from_output finish_requests shutdown"
+                " _preempt_request _update_request_with_output _free_request",
+            ),
+            (self._manager, "allocate_slots free"),
+            (self._manager.coordinator, "get_num_blocks_to_allocate"),
+            (
+                self._pool,
+                "get_new_blocks touch free_blocks cache_full_blocks _remove_cached_block_hashes"
+                " reset_prefix_cache",
+            ),
+        ):
             for name in names.split():
                 self._hook(owner, name)
         free_blocks = self._pool.free_blocks  # vLLM can pass an iterator, which is read only once
@@ -137,10 +142,12 @@ class Tap:
         self._may_begin = False
         if self._is_open:
             self._is_open = False
+            self._emit_filled()
             schedule, model, update = self._times
             self.emit(ev.StepEnd, self._used, schedule, 0.0, model, update)
 
     def _end_call(self) -> None:
+        self._emit_filled()
         if self._records:
             records, self._records = self._records, []
             self._send(records)
@@ -244,8 +251,8 @@ class Tap:
             logprobs = rows.logprobs[:, 0].tolist()
         for token_id, logprob in zip(self._shown(token_ids), logprobs, strict=True):
             self.emit(TokensSampled, name, token_id, logprob, of_step)
-        if self._filled:  # with asynchronous scheduling, this token can fill a block
-            self._emit_filled(name)
+        if self._filled:  # with asynchronous scheduling, this token can fill a block (vLLM 0.32)
+            self._emit_filled()
 
     # ---- blocks of a sequence ----
 
@@ -281,7 +288,7 @@ class Tap:
                 self._admit(request, before)
             self._schedule(request, num_new_tokens, before)
         if self._filled:
-            self._emit_filled(name)
+            self._emit_filled()
 
     def _admit(self, request: Any, num_cached: int) -> None:
         name, num_hits = request.request_id, num_cached // self._scheduler.block_size
@@ -330,6 +337,7 @@ class Tap:
 
     def before_free_blocks(self, blocks: list[Any]) -> None:
         """vLLM puts blocks without a hash at the head, as a list, and the others at the tail."""
+        self._emit_filled()
         for block in blocks:
             self.emit(ev.BlockReleased, block.block_id, self._freeing)
         last = [block for block in blocks if block.ref_cnt == 1]
@@ -348,13 +356,14 @@ class Tap:
         hashes = request.block_hashes
         for at in range(num_cached_blocks, num_full_blocks):
             parent = short_hash(hashes[at - 1]) if at else None
-            self._filled.append((blocks[at].block_id, short_hash(hashes[at]), parent))
+            block_id, block_hash = blocks[at].block_id, short_hash(hashes[at])
+            self._filled.append((block_id, block_hash, parent, request.request_id))
 
-    def _emit_filled(self, name: str) -> None:
+    def _emit_filled(self) -> None:
         filled, self._filled = self._filled, []
-        for block_id, block_hash, parent in filled:
+        for block_id, block_hash, *rest in filled:
             self._evicted.pop(block_hash, None)
-            self.emit(ev.BlockHashed, block_id, block_hash, parent, name)
+            self.emit(ev.BlockHashed, block_id, block_hash, *rest)
 
     def after__remove_cached_block_hashes(self, keys: list[bytes], block: Any) -> None:
         for key in keys:

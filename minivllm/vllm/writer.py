@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from queue import SimpleQueue
 from threading import Thread, current_thread
+from typing import BinaryIO
 
 from msgspec.structs import replace
 
@@ -35,9 +36,7 @@ class Writer:
     def __init__(
         self, path: str, header: ev.LogHeader, texts: Texts, limit: int, with_fold: bool
     ) -> None:
-        """limit: at this size in bytes, the file becomes `path.1`, in place of an earlier one, and
-        a new file begins with the engine's state. 0: no limit
-        """
+        """limit: at this size in bytes, a new file begins with the engine's state; 0: no limit"""
         self._path, self._header, self._texts, self._limit = path, header, texts, limit
         self.fold = Fold(header) if with_fold or limit else None
         self._next_seq = 0
@@ -46,15 +45,23 @@ class Writer:
         self._open(None)
 
     def _open(self, state: EngineState | None) -> None:
+        """Begin a file. One that is there becomes `path.1`."""
         try:
-            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - closed by _finish()
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._file.truncate(0)
+            self._file = self._locked()
+            if self._file.tell():
+                os.replace(self._path, f"{self._path}.1")
+                self._file.close()
+                self._file = self._locked()
         except BlockingIOError as error:
             raise EventLogError(f"another engine writes {self._path}") from error
         except OSError as error:
             raise EventLogError(f"{self._path} cannot be written: {error.strerror}") from error
         self._log = LogWriter(self._file, self._header, state)
+
+    def _locked(self) -> BinaryIO:
+        file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - closed by close() or _run()
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
 
     def take(self, records: list[Record]) -> None:
         """Write the records of a call of the scheduler."""
@@ -70,7 +77,6 @@ class Writer:
             raise EventLogError(f"{self._path} cannot be written: {self._log.loss.reason}")
         if self._limit and type(event) is ev.StepEnd and self._file.tell() > self._limit:
             self._file.close()
-            os.replace(self._path, f"{self._path}.1")
             now = {"wall": time.time(), "mono": time.monotonic(), "first_seq": self._next_seq}
             self._header = replace(self._header, **now)
             self._open(self.fold.state)

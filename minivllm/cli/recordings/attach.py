@@ -39,5 +39,5 @@ def run(args: argparse.Namespace) -> int:
         app = make_app(args, source, follows=True, notice=notice, screen=screen)
         if run_app(app) != NEXT:
             return 0
-        notice = "The server was restarted: this is its new engine, with a new recording."
+        notice = "The recording was replaced by a new one, which is shown from its beginning."
         screen = app.current_mode
