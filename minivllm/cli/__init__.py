@@ -41,6 +41,7 @@ GROUPS = {
     },
     "Measure": {
         "compare": ("lab", "run the same requests through two configurations of the engine"),
+        "twin": ("lab", "run a recording's requests through vLLM's scheduler and ours: what differs?"),
         "simulate": ("lab", "predict latency and throughput: the real scheduler, modelled step times"),
         "bench": ("lab", "measure the engine"),
     },

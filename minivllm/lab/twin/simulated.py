@@ -6,12 +6,15 @@ one are known.
 """
 
 import json
+import os
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, SpeculativeConfig, VllmConfig
 from vllm.sampling_params import SamplingParams
@@ -23,6 +26,7 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
 
+from minivllm.lab.twin.trace import TwinRequest, TwinTrace, play
 from minivllm.vllm.scheduler import RecordingScheduler
 
 _MODEL = {
@@ -116,3 +120,36 @@ class SimulatedVllm:
             prompt_logprobs_dict={},
             pooler_output=[],
         )
+
+
+def run_theirs(trace: TwinTrace, path: Path) -> None:
+    """Serve the trace with vLLM's scheduler, and record it."""
+    outputs = {request.name: request.output_token_ids for request in trace.requests}
+    os.environ["MINIVLLM_RECORD"] = str(path)
+    engine = SimulatedVllm(
+        lambda request, drafts: [outputs[request.request_id][request.num_output_tokens]],
+        num_blocks=trace.num_blocks + 1, block_size=trace.block_size,
+        max_num_seqs=trace.max_num_seqs, max_num_batched_tokens=trace.max_num_batched_tokens,
+        max_model_len=trace.max_model_len, enable_prefix_caching=trace.enable_prefix_caching,
+        scheduling_policy=trace.scheduling_policy,
+    )  # fmt: skip
+
+    def add(request: TwinRequest) -> None:
+        most = {"max_tokens": len(request.output_token_ids), "ignore_eos": True}
+        engine.add(request.name, request.prompt_token_ids, request.priority, **most)
+
+    play(trace, add, engine.step, lambda: engine.is_busy)
+    engine.scheduler.shutdown()
+    if engine.scheduler.tap.failure is not None:
+        raise engine.scheduler.tap.failure
+
+
+def main(traces: list[str]) -> None:
+    """Record each TRACE.json in TRACE.jsonl."""
+    for name in traces:
+        trace = msgspec.json.decode(Path(name).read_bytes(), type=TwinTrace)
+        run_theirs(trace, Path(name).with_suffix(".jsonl"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
