@@ -189,7 +189,8 @@ class DashboardApp(Dashboard):
 
     def _frame(self) -> None:
         now = time.monotonic()
-        changed = self.race_keys.tick() | self.engine_keys.select_asked() | self._begin_stop()
+        changed = self.race_keys.tick() | self.engine_keys.select_asked()
+        changed |= self._end_stop() | self._begin_stop()
         changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)
         if self.context.behind is not None:
             changed |= self.context.transport.tick(now, SECONDS_OF_EVENTS)
@@ -220,10 +221,24 @@ class DashboardApp(Dashboard):
         own, tour = self.context.own, self.context.tour
         found = tour is not None and own.state == "live" and tour.begin(own.recording.head)
         if isinstance(found, Target):
-            self.context.selection.choose(found)
+            self.engine_keys.select(found)
         if found:
             own.pause()
         return bool(found)
+
+    def _end_stop(self) -> bool:
+        """Let the run go on after a stop whose key was pressed, once its window has closed."""
+        tour, race = self.context.tour, self.context.race
+        if tour is None or not tour.is_answered:
+            return False
+        if tour.stop.then and (self.has_sentences or self.screen is not self.dashboard_screen):
+            return False
+        if tour.stop.command == "race.start" and (race is None or race.state == "running"):
+            tour.is_answered = race is not None  # the window was left: R opens it again
+            return True
+        tour.end()
+        self.time_keys.go_on()
+        return True
 
     def _go_to_first_step(self) -> bool:
         """Go to `first_step`, or to the end of a shorter recording; False until it is read."""
@@ -264,9 +279,9 @@ class DashboardApp(Dashboard):
             self.tell("The model is still loading.")
         else:
             await run_command(COMMANDS, command_id, self)
-            tour = self.context.tour
-            if tour is not None and tour.end(command_id):
-                self.time_keys.go_on()
+            if self.context.tour is not None:
+                self.context.tour.answer(command_id)
+                self.draw()
 
     async def action_screen(self, name: str) -> None:
         """Go to a screen: from its tab, or from the lesson screen's key, which has no command."""
@@ -274,10 +289,7 @@ class DashboardApp(Dashboard):
             await self.look_keys.screen(name)
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
-        self.context.selection.choose(message.target)
-        if message.target.kind == "sequence":
-            self.engine_keys.follow()
-            self.engine_keys.watch_selected()
+        self.engine_keys.select(message.target)
         self.draw()
         if message.opened:
             await self.look_keys.open()

@@ -1,7 +1,7 @@
-"""`Tour`: stops on a running engine; each has one sentence, and ends when its key is pressed.
+"""`Tour`: stops on a running engine; each has one sentence, and ends with its key.
 
 At a stop, the app pauses the engine with the picture, selects what the sentence is about, and shows
-the sentence in the narrated line.
+the sentence in the narrated line. A stop whose key opens a window goes on when that has closed.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,12 @@ class TourStop(NamedTuple):
     sentence: str
     command: str
     """The id of the command that ends it."""
+    then: str = ""
+    """What to do after the key, if it opens a window or an answer."""
+
+
+_READ = "The run goes on when you close the answer (esc)."
+NEXT = "That was the tour. Next: minivllm lesson (6 minutes), or minivllm demo"
 
 
 def _shared(model: DashboardModel) -> Target | None:
@@ -41,6 +47,7 @@ STOPS = (
         _shared,
         "White blocks are shared: all prompts begin alike, and their beginning was computed once.",
         "look.why",
+        _READ,
     ),
     TourStop(
         lambda model: model.fold.step >= 25,
@@ -51,11 +58,13 @@ STOPS = (
         _preempted,
         "No block was free, so one request gave up its blocks. It waits, and will go on later.",
         "look.why",
+        _READ,
     ),
     TourStop(
         lambda model: not model.fold.waiting or model.fold.step >= 80,
         "Engines once served fixed batches from reserved memory: race this run against one.",
         "race.start",
+        "enter starts the race. It is ready in some seconds, and plays by itself.",
     ),
     TourStop(
         lambda model: bool(model.fold.running),
@@ -71,6 +80,12 @@ class Tour:
         self.number = 1
         """Of the current or next stop, from 1."""
         self.is_open = False
+        self.is_answered = False
+        """Whether the key of the open stop was pressed."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.number > len(self.stops)
 
     @property
     def stop(self) -> TourStop:
@@ -78,15 +93,15 @@ class Tour:
 
     def begin(self, model: DashboardModel) -> Target | bool | None:
         """Open the next stop if its moment has come; return what to select, or True."""
-        if self.is_open or self.number > len(self.stops):
+        if self.is_open or self.is_over:
             return None
         found = self.stop.begins(model)
         self.is_open = bool(found)
         return found
 
-    def end(self, command_id: str) -> bool:
-        """Close the stop if this command ends it."""
-        if not self.is_open or command_id != self.stop.command:
-            return False
-        self.is_open, self.number = False, self.number + 1
-        return True
+    def answer(self, command_id: str) -> None:
+        if self.is_open and command_id == self.stop.command:
+            self.is_answered = True
+
+    def end(self) -> None:
+        self.is_open, self.is_answered, self.number = False, False, self.number + 1

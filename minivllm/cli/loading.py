@@ -15,9 +15,12 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 
 from minivllm import runtime
+from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.progress import Progress
+
+_LOADING = "loading {} (the first start on a machine also builds the kernels)"
 
 
 def load_engine(config: EngineConfig) -> LLMEngine:
@@ -25,18 +28,18 @@ def load_engine(config: EngineConfig) -> LLMEngine:
         return LLMEngine.from_config(config)
 
 
-def build_engine(config: EngineConfig, progress: Progress) -> LLMEngine:
+def build_engine(config: EngineConfig, progress: Progress, clock: Clock | None = None) -> LLMEngine:
     """Load the model and allocate the KV cache. Not in the main thread, which gets signals."""
     model = load_model(config, progress)
     progress("reserving memory for the KV cache")
-    return LLMEngine.from_model(config, model)
+    return LLMEngine.from_model(config, model, clock=clock)
 
 
 def load_model(config: EngineConfig, progress: Progress) -> "runtime.LoadedModel":
     """Import torch and load the model. Not in the main thread, which gets signals."""
     progress("importing PyTorch")
     import_module("minivllm.runtime.model_runner")
-    progress(f"loading {config.model} (the first start on a machine also builds the kernels)")
+    progress(_LOADING.format(config.model))
     return runtime.load_model(config, progress)
 
 
@@ -45,8 +48,8 @@ def loading(model: str) -> Iterator[None]:
     """Import torch, then run the context. On a terminal, a spinner is shown."""
     spinner = nullcontext()
     if sys.stderr.isatty():
-        spinner = import_module("rich.console").Console(stderr=True).status(f"Loading {model} ...")
-    with spinner:
+        spinner = import_module("rich.console").Console(stderr=True).status("importing PyTorch ...")
+    with spinner as shown:
         pressed = []
         usual = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
         gc.disable()  # imports drop few objects: looking for cycles takes a tenth of the time
@@ -57,4 +60,6 @@ def loading(model: str) -> Iterator[None]:
             signal.signal(signal.SIGINT, usual)
         if pressed:
             raise KeyboardInterrupt
+        if shown is not None:
+            shown.update(f"{_LOADING.format(model)} ...")
         yield

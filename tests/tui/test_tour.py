@@ -1,11 +1,15 @@
 """The tour: each stop begins at its moment, pauses the run, and ends with its own key."""
 
-from support.tui.driven_app import app_for, drawn, drive, show_screen, until
+from types import SimpleNamespace
+
+from support.tui.driven_app import app_for, drawn, drive, frame, show_screen, until
 from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 
+from minivllm.tui.control import Entry
+from minivllm.tui.keys import race_keys
 from minivllm.tui.screens.help import keys_now
-from minivllm.tui.tour import STOPS, Tour
+from minivllm.tui.tour import NEXT, STOPS, Tour
 
 
 def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure, no_footer) -> None:
@@ -27,8 +31,51 @@ def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure, no
             await pilot.press("t")
             assert tour.is_open, "another key ends no stop"
             await pilot.press(keys[0])
-            assert ("resume",) in control.calls[-2:]
-            await pilot.press("escape")
-        assert not tour.is_open
+            if stop.then:
+                assert tour.is_answered and control.calls[-1] != ("resume",)
+                assert "when you close the answer" in drawn(app, "narrator")[0]
+                await pilot.press("escape")
+            await until(pilot, lambda number=number: tour.number > number)
+            assert ("resume",) in control.calls[-4:]
+        assert tour.is_over and NEXT in drawn(app, "narrator")[0]
+
+    drive(app, script)
+
+
+def test_a_tour_watches_what_it_selects_so_that_its_last_stop_shows_a_choice(
+    memory_pressure, no_footer
+) -> None:
+    control = FakeControl(pauses_with_picture=True)
+    app = app_for(memory_pressure.run(60), control=control)
+    tour = app.context.tour = Tour((STOPS[3], STOPS[5]))
+
+    async def script(pilot: Pilot) -> None:
+        await until(pilot, lambda: tour.is_open)
+        assert ("explain_tokens", app.context.selection.seq_id, True) in control.calls
+
+    drive(app, script)
+
+
+def test_the_stop_of_the_race_stays_until_the_race_runs(
+    memory_pressure, no_footer, monkeypatch
+) -> None:
+    app = app_for(memory_pressure.run(60), control=FakeControl(pauses_with_picture=True))
+    tour = app.context.tour = Tour((STOPS[4], STOPS[5]))
+    race = SimpleNamespace(state="running", sides=None, names=Entry(), part=0.5, sentence="")
+    race.poll = race.close = bool
+    monkeypatch.setattr(race_keys, "RaceRuns", lambda *_: race)
+
+    async def script(pilot: Pilot) -> None:
+        await until(pilot, lambda: tour.is_open)
+        await pilot.press("R")
+        assert "enter starts the race" in drawn(app, "narrator")[0]
+        await pilot.press("escape")
+        await until(pilot, lambda: not tour.is_answered)
+        await pilot.press("R", "enter")
+        await until(pilot, lambda: app.context.race is race)
+        await frame(app)
+        assert tour.number == 1 and tour.is_answered
+        race.state = "failed"
+        await until(pilot, lambda: tour.number == 2)
 
     drive(app, script)

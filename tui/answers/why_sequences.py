@@ -92,10 +92,12 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
         return f": {list_names(fold.running)} {'run' if len(fold.running) > 1 else 'runs'}"
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""
-    tables = [(len(fold.sequences[holder].block_table), holder) for holder in fold.running]
-    tables = sorted(tables, reverse=True)[:_NAMED]
-    held = ", ".join(f"{short_name(holder)} holds {count:,}" for count, holder in tables)
-    return f": {held} of {plural(len(fold.blocks), 'block')}"
+    tables = {holder: fold.sequences[holder].block_table for holder in fold.running}
+    named = sorted(tables, key=lambda holder: len(tables[holder]), reverse=True)[:_NAMED]
+    held = ", ".join(f"{short_name(holder)} holds {len(tables[holder]):,}" for holder in named)
+    all_held = [block_id for holder in named for block_id in tables[holder]]
+    shared = " (shared ones counted for each)" if len(set(all_held)) < len(all_held) else ""
+    return f"; {held} of {plural(len(fold.blocks), 'block')}{shared}"
 
 
 def _preempted(sequence: SequenceState, record: SequenceRecord | None, name: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from minivllm.text import short_name
 from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.control import ASKED_HERE, EngineControl, Question
 from minivllm.tui.dashboard import Dashboard
-from minivllm.tui.draw.selection import sequence
+from minivllm.tui.draw.selection import Target, sequence
 from minivllm.tui.keys.time_keys import TimeKeys
 from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 from minivllm.tui.state.decisions import layer_and_head
@@ -69,8 +69,7 @@ class EngineKeys:
         if asked is None:
             return False
         self._arrived_before = None
-        self._context.selection.choose(sequence(f"{asked}.0"))
-        self.watch_selected()
+        self.select(sequence(f"{asked}.0"))
         return True
 
     def burst(self) -> None:
@@ -182,9 +181,15 @@ class EngineKeys:
         nearest = (selection.seq_id, *(owner for owner, _ in owners))
         seq_id = next((seq_id for seq_id in nearest if seq_id in running), running[0])
         if seq_id != selection.seq_id:
-            selection.choose(sequence(seq_id))
-            self.watch_selected()
+            self.select(sequence(seq_id))
         return seq_id
+
+    def select(self, target: Target) -> None:
+        """Select something; a sequence is watched from now on."""
+        self._context.selection.choose(target)
+        if target.kind == "sequence":
+            self.follow()
+            self.watch_selected()
 
     def watch_first(self) -> None:
         """Select a running sequence if there is nothing to see of the selected one."""

@@ -215,9 +215,14 @@ class LookKeys:
         else:
             if target.kind == "sequence":
                 # A sample or beam does not arrive: for it, the picture stays at this moment.
+                before = transport.view.fold.step
                 transport.to_request(target.key.removesuffix(".0"))
-            self._context.selection.choose(target)
-            self._engine.watch_selected()
+                if transport.view.fold.step < before:
+                    self._app.tell(
+                        f"Back from step {before:,} to where {short_name(target.key)} arrives:"
+                        " end returns to the newest step."
+                    )
+            self._engine.select(target)
             await self.open()
         self._app.draw()
 

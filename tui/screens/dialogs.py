@@ -117,10 +117,13 @@ class RaceScreen(AskScreen):
     def __init__(self, entry: Entry) -> None:
         super().__init__(
             "Race two configurations",
-            "The requests of this run, served again by two engines with the same memory. Parts,"
-            " joined by +: continuous, static or sequential (batching); paged or contiguous"
-            " (memory); chunked or unchunked (prefill); plain or ngram (drafts); kv-float32 or"
-            " kv-int8 (cache); delay. tab moves to the other side.",
+            "Two engines with the same memory serve the requests of this run again. The first line"
+            " is A, the second B (tab). Parts, joined by +: static batches end together, continuous"
+            " ones are refilled in each step, sequential runs one request at a time. contiguous"
+            " reserves memory for the longest answer, paged takes it block by block. chunked or"
+            " unchunked: may a prompt be computed in parts? plain or ngram: are words guessed from"
+            " the text so far? kv-float32 or kv-int8: how the cache is stored. delay: a batch waits"
+            " 50 ms for more requests.",
             entry.a,
         )
         self._second = entry.b

@@ -38,8 +38,8 @@ PHRASES = {
     "waits.token_budget": "found no budget left",
     "waits.token_budget.free": "needs {need:token} at once with {free} of the budget left",
     "waits.max_num_seqs": "needs {need:batch slot} with {free} of {limit} free",
-    "waits.preempted_this_step": "needs {need:block} with {free} free, and waits out a step that"
-    " preempted a sequence",
+    "waits.preempted_this_step": "needs {need:block} with {free} free, and no request is admitted"
+    " in a step that preempted one",
     "waits.grammar_not_compiled": "waits for its grammar, which is not compiled yet",
     "waits.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
     "waits.static_batch": "waits: the previous batch has {need:sequence} left",
@@ -119,7 +119,7 @@ NARRATED = {
     "request.preempted": (5, "{victim_of} {reason}: {name} gives up its blocks and waits"),
     "block.hit": (4, "{name} begins like an earlier prompt: {blocks:block} reused"),
     "block.copied": (4, "{name} writes into shared block {src}: block {dst} is its own copy"),
-    "block.evicted": (3, "no empty block left: the cache forgets {blocks:block} of {name}"),
+    "block.evicted": (3, "only cached blocks are free: the cache forgets {blocks:block} of {name}"),
     "request.forked": (3, "{name} goes on from {parent}: they share its blocks"),
     "request.deferred": (2, "{name} waits: {reason}"),
     "request.resumed": (2, "there is room again: {name} goes on in slot {slot}"),

@@ -21,7 +21,7 @@ from minivllm.cli.loading import build_engine, load_engine
 from minivllm.cli.options import add_engine_options, add_option, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
-from minivllm.cli.serving.engine_control import EngineThreadControl
+from minivllm.cli.serving.engine_control import EngineThreadControl, StopClock
 from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import note, print_json, terminal_attached
 from minivllm.config import EngineConfig
@@ -40,7 +40,7 @@ from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
-from minivllm.tui.tour import Tour
+from minivllm.tui.tour import NEXT, Tour
 
 CHAT_MODEL = "smollm2"
 SECONDS_PER_STEP_WATCHED = 0.1
@@ -109,13 +109,18 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
             if not headless:
-                note(
-                    "Next: minivllm lesson (6 minutes), or minivllm demo --scenario memory-pressure"
-                )
+                note(_what_next(scenario, tour))
             interrupt = error or interrupt
         if interrupt is not None:
             raise interrupt
     return 0
+
+
+def _what_next(scenario: Scenario, tour: Tour | None) -> str:
+    if tour is not None:
+        return NEXT
+    other = "burst" if scenario.name == "memory-pressure" else "memory-pressure"
+    return f"Next: minivllm lesson (6 minutes), or minivllm demo --scenario {other}"
 
 
 def _model_of_this_machine() -> str:
@@ -189,7 +194,7 @@ class _Demo:
         """Show the dashboard until the user leaves, even after the scenario has ended."""
 
         def build(progress: Progress) -> Built:
-            engine = build_engine(config, progress)
+            engine = build_engine(config, progress, clock := StopClock())
             writer = self._load(engine)
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
@@ -201,7 +206,7 @@ class _Demo:
             self.thread.ended.add_done_callback(
                 lambda end: end.exception() and show([f"The engine failed: {end.exception()}"])
             )
-            control = EngineThreadControl(self.thread, pauses_with_picture=True)
+            control = EngineThreadControl(self.thread, clock)
             return Started(source, control, writer, tour=tour), self.thread
 
         starting = Starting(build)

@@ -5,11 +5,13 @@ message. The caller draws ten frames a second, so no method here waits for a fut
 in the engine's thread appends messages to a deque.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
+from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine.requests import TokensPrompt
@@ -24,15 +26,34 @@ from minivllm.tui.control import ASKED_HERE, BURST, MAX_TOKENS, ControlState
 _BURST_SIZE = 4
 
 
+class StopClock(MonotonicClock):
+    """Real time without the pauses of a reader. Only the engine's thread uses it."""
+
+    def __init__(self) -> None:
+        self._lost = 0.0
+        self._stopped_at: float | None = None
+
+    def now(self) -> float:
+        return (self._stopped_at or time.monotonic()) - self._lost
+
+    def stop(self, _: object = None) -> None:
+        self._stopped_at = self._stopped_at or time.monotonic()
+
+    def go_on(self, _: object = None) -> None:
+        self._lost = time.monotonic() - self.now()
+        self._stopped_at = None
+
+
 class EngineThreadControl:
     """Implements `minivllm.tui.control.EngineControl` for one `EngineThread`.
 
-    The thread may be started later.
+    The thread may be started later. With a `clock`, the run pauses with the picture, and the clock
+    is the engine's.
     """
 
-    def __init__(self, thread: EngineThread, *, pauses_with_picture: bool = False) -> None:
-        self._thread = thread
-        self.pauses_with_picture = pauses_with_picture
+    def __init__(self, thread: EngineThread, clock: StopClock | None = None) -> None:
+        self._thread, self._clock = thread, clock
+        self.pauses_with_picture = clock is not None
         # `append` and `popleft` are atomic.
         self._messages: deque[str] = deque()
         self._num_added = 0  # only the engine's thread uses it
@@ -42,16 +63,23 @@ class EngineThreadControl:
         return ControlState(self._thread.paused, self._thread.next_phase)
 
     def pause(self) -> None:
-        self._watch(self._thread.pause())
+        self._watch(self._thread.pause(), stops=True)
 
     def resume(self) -> None:
+        self._go_on()
         self._watch(self._thread.resume())
 
     def step(self) -> None:
-        self._watch(self._thread.step())
+        self._go_on()
+        self._watch(self._thread.step(), stops=True)
 
     def step_phase(self) -> None:
-        self._watch(self._thread.step_phase())
+        self._go_on()
+        self._watch(self._thread.step_phase(), stops=True)
+
+    def _go_on(self) -> None:
+        if self._clock is not None:
+            self._call(self._clock.go_on)
 
     def add_request(
         self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
@@ -123,9 +151,11 @@ class EngineThreadControl:
     def _call(self, command: Callable[[LLMEngine], object]) -> None:
         self._watch(self._thread.call(command))
 
-    def _watch(self, future: Future) -> None:
-        """Turn a failure of a command into a message."""
+    def _watch(self, future: Future, *, stops: bool = False) -> None:
+        """Turn a failure of a command into a message. stops: the engine is paused after it"""
         future.add_done_callback(self._tell_refusal)
+        if stops and self._clock is not None:
+            future.add_done_callback(self._clock.stop)
 
     def _tell_refusal(self, future: Future) -> None:
         error = future.exception()

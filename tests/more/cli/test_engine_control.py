@@ -9,7 +9,7 @@ from support.engine.engine_fakes import next_token
 from support.patience import SOON
 from support.server.live_server import fake_engine, wait_for
 
-from minivllm.cli.serving.engine_control import MAX_TOKENS, EngineThreadControl
+from minivllm.cli.serving.engine_control import MAX_TOKENS, EngineThreadControl, StopClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
@@ -21,27 +21,49 @@ from minivllm.tui.control import EngineControl
 class Watched:
     """A control, the events of its engine, and methods that wait for it."""
 
-    def __init__(self, engine: LLMEngine) -> None:
+    def __init__(self, engine: LLMEngine, clock: StopClock | None = None) -> None:
         self.events: list[ev.Event] = []
         self.fold = Fold(engine.log_header())
         engine.subscribe(self.events.append)
         engine.subscribe(self.fold.apply)
         self.thread = EngineThread(engine)
-        self.control: EngineControl = EngineThreadControl(self.thread)
+        self.control: EngineControl = EngineThreadControl(self.thread, clock)
 
     def settle(self) -> None:
         """Wait until the engine has received all earlier calls."""
         self.thread.call(lambda engine: None).result(SOON)
+
+    def now(self) -> float:
+        return self.thread.call(lambda engine: engine.core.clock.now()).result(SOON)
 
     def of(self, kind: type[ev.Event]) -> list[ev.Event]:
         return [event for event in list(self.events) if isinstance(event, kind)]
 
 
 @contextmanager
-def controlled(engine: LLMEngine) -> Iterator[Watched]:
-    watched = Watched(engine)
+def controlled(engine: LLMEngine, clock: StopClock | None = None) -> Iterator[Watched]:
+    watched = Watched(engine, clock)
     with watched.thread:
         yield watched
+
+
+def test_a_readers_pause_takes_no_time_of_the_requests():
+    clock = StopClock()
+    with controlled(fake_engine(clock=clock), clock) as watched:
+        control = watched.control
+        for pauses in (control.pause, control.step_phase, control.step):
+            control.add_request("Hi")
+            pauses()
+            watched.settle()
+            wait_for(lambda: not watched.thread._singles)
+            paused = watched.now()
+            assert paused == watched.now()
+        control.resume()
+        watched.settle()
+        wait_for(lambda: watched.now() > paused)
+        wait_for(lambda: watched.of(ev.RequestFinished))
+        times = [event.t for event in watched.events]
+        assert times == sorted(times)
 
 
 def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state():

@@ -15,6 +15,7 @@ import httpx2
 from openai import OpenAI
 from starlette.applications import Starlette
 
+from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
@@ -57,12 +58,18 @@ class Gate:
             self.num_steps += 1
 
 
-def fake_engine(num_blocks: int = 100, max_model_len: int = 200, **options: object) -> LLMEngine:
+def fake_engine(
+    num_blocks: int = 100,
+    max_model_len: int = 200,
+    *,
+    clock: Clock | None = None,
+    **options: object,
+) -> LLMEngine:
     options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
     config = EngineConfig(model="fake", check_invariants=True, **options)
     runner = FakeRunner(num_blocks, config.block_size, max_model_len)
     runner.before = Gate()
-    return LLMEngine(config, runner, FakeTokenizer())
+    return LLMEngine(config, runner, FakeTokenizer(), clock=clock)
 
 
 @dataclass

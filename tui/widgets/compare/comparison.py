@@ -218,7 +218,7 @@ class Comparison(Panel):
         unit, form = ("second", ",.2f") if is_timed else ("step", ",.0f")
         return [
             *counted(_FIRST),
-            ComparedFigure("waste, %", *waste, ".1f"),
+            ComparedFigure("waste now, %", *waste, ".1f"),
             ComparedFigure(f"{unit}s", *times, form),
             ComparedFigure(f"tokens per {unit}", *speed, ",.1f"),
             ComparedFigure("blocks in use", a.pool_use().used, b.pool_use().used),

@@ -117,7 +117,7 @@ class Side(Panel):
             *(((number, "text*"), (words, "muted")) for number, words in numbers),
         ]
         if usage is not None:
-            facts.append((("waste ", "muted"), (f"{usage.waste:.0%}", "text*")))
+            facts.append((("waste now ", "muted"), (f"{usage.waste:.0%}", "text*")))
         return facts
 
 

@@ -131,7 +131,7 @@ class KeyBar(Footer):
             add("race.start")
         is_paused = context.transport.state == "paused"
         if control is not None and control.state().paused:
-            is_paused |= control.pauses_with_picture
+            is_paused |= control.pauses_with_picture and context.behind is None
             if not control.pauses_with_picture:
                 add("engine.pause", label="Resume engine")
                 add("engine.step", label="One step")

@@ -3,13 +3,16 @@
 from textual.geometry import Size
 
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, wrap
+from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.state.narration import SECONDS_TO_READ
-from minivllm.tui.tour import Tour
+from minivllm.tui.tour import NEXT, Tour
 from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
+
+_STEPS_TO_AGE = 30
+"""An older decision is still shown, in grey."""
 
 
 class Narrator(Panel, can_focus=False):
@@ -21,11 +24,15 @@ class Narrator(Panel, can_focus=False):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         tour = None if self.context is None else self.context.tour
-        return 1 if tour is None or tour.number > len(tour.stops) else 2
+        return 1 if tour is None else 2
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if (tour := self.context.tour) is not None and tour.is_open:
             return self._stop_of(tour, width)[:height]
+        ended = [] if tour is None or not tour.is_over else [line(width, (f" {NEXT}", "accent*"))]
+        return [*ended, *self._told(model, width)][:height]
+
+    def _told(self, model: DashboardModel, width: int) -> list[Line]:
         narration, transport = self.context.narration, self.context.transport
         before, paused = narration.shown, transport.state == "paused"
         told = None
@@ -39,13 +46,16 @@ class Narrator(Panel, can_focus=False):
         if told is not before:
             self.set_timer(SECONDS_TO_READ, self.show_again)  # for what has happened meanwhile
         row = Row(width).put(f" step {told.step:,}  ", "muted", target=step(told.step))
-        style = f"{model.hue(told.letter)}*"
+        is_old = model.fold.step - told.step > _STEPS_TO_AGE
+        style = "muted" if is_old else f"{model.hue(told.letter)}*"
         return [row.put(told.narrated(), style, target=sequence(told.owner)).line()]
 
     def _stop_of(self, tour: Tour, width: int) -> list[Line]:
         binding = bound_commands(self.screen).get(tour.stop.command)
         key = "" if binding is None else f" {self.app.get_key_display(binding)} "
-        words = wrap(f"{tour.number} of {len(tour.stops)}  {tour.stop.sentence}", width - 14)
+        said = tour.stop.then if tour.is_answered else tour.stop.sentence
+        words = wrap(f"{tour.number} of {len(tour.stops)}  {said}", width - 14)
         rows = [Row(width).put(" ").put(row, "accent*") for row in words]
-        rows[-1].put("  press ", "muted").put(key, "accent*!")
+        if not tour.is_answered:
+            rows[-1].put("  press ", "muted").put(key, "accent*!")
         return [row.line() for row in rows]
