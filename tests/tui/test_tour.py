@@ -51,7 +51,17 @@ def test_a_tour_watches_what_it_selects_so_that_its_last_stop_shows_a_choice(
 
     async def script(pilot: Pilot) -> None:
         await until(pilot, lambda: tour.is_open)
-        assert ("explain_tokens", app.context.selection.seq_id, True) in control.calls
+        victim = app.context.selection.seq_id
+        assert ("explain_tokens", victim, True) in control.calls
+        await pilot.press("w", "escape")
+        await until(pilot, lambda: tour.number == 2 and tour.is_open)
+        # Behind a race, in whose recording nothing runs any more.
+        side = app_for(memory_pressure.run()).context.transport
+        app.context.behind, app.context.transport = (app.context.transport, None), side
+        await pilot.press("7")
+        watched = app.context.selection.seq_id
+        assert watched in app.context.own.recording.head.fold.running
+        assert ("explain_tokens", watched, True) in control.calls
 
     drive(app, script)
 

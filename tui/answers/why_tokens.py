@@ -50,12 +50,15 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
     """What to do for an explanation of this sequence's tokens, or of any sequence's."""
     name = "" if seq_id is None else short_name(seq_id)
     if context.control is not None:
-        if not context.transport.recording.head.fold.running:
+        newest = context.transport.recording.head.fold
+        if not newest.running:
             return "Nothing runs. a asks the model; its words are then explained here."
         if seq_id is None:
             return "No token is explained yet: select a sequence (tab, then ↑ and ↓)."
-        if seq_id in context.transport.recording.head.fold.sequences:
-            return f"No token of {name} is explained yet: its next one is, unless W has stopped it."
+        if seq_id in newest.sequences:
+            when = "" if seq_id in newest.running else ", once it runs again"
+            said = f"No token of {name} is explained yet: its next one is{when}"
+            return f"{said}, unless W has stopped it."
         if seq_id in model.fold.sequences:  # the picture is of an earlier moment
             return f"No token of {name} is explained up to here, and it has ended since."
         return f"{name} has ended, and its tokens were not explained: select a running sequence."

@@ -80,7 +80,7 @@ class EngineKeys:
     def abort(self) -> None:
         if control := self._control():
             seq_id = self._context.selection.seq_id
-            sequence = self._context.transport.view.fold.sequences.get(seq_id or "")
+            sequence = self._context.own.view.fold.sequences.get(seq_id or "")
             if sequence is None:
                 self._app.tell("Select a running or waiting request first (tab, then ↑ and ↓).")
             else:
@@ -135,7 +135,7 @@ class EngineKeys:
     def _attention(self) -> TokenAttention | None:
         if self._control() is None:
             return None
-        last = self._context.transport.recording.head.attention if self._records_mass else None
+        last = self._context.own.recording.head.attention if self._records_mass else None
         if last is None:
             self._app.tell("No attention on words is recorded yet: M starts it, at the next step.")
         return last
@@ -171,13 +171,13 @@ class EngineKeys:
         The selected one, or else an owner of the selected block, or else the first.
         """
         selection = self._context.selection
-        running = self._context.transport.recording.head.fold.running
+        running = self._context.own.recording.head.fold.running
         if not running:
             self._app.tell("Nothing runs: a asks the model.")
             return None
         owners = []
         if selection.block_id is not None:
-            owners = self._context.transport.view.owners(selection.block_id)
+            owners = self._context.own.view.owners(selection.block_id)
         nearest = (selection.seq_id, *(owner for owner, _ in owners))
         seq_id = next((seq_id for seq_id in nearest if seq_id in running), running[0])
         if seq_id != selection.seq_id:
@@ -193,7 +193,7 @@ class EngineKeys:
 
     def watch_first(self) -> None:
         """Select a running sequence if there is nothing to see of the selected one."""
-        seq_id, newest = self._context.selection.seq_id, self._context.transport.recording.head
+        seq_id, newest = self._context.selection.seq_id, self._context.own.recording.head
         shows = seq_id in newest.fold.running or seq_id in newest.explanations.judged
         if self._context.control is not None and newest.fold.running and not shows:
             self._select_running()
@@ -205,7 +205,7 @@ class EngineKeys:
     def watch_selected(self) -> None:
         """Explain the selected sequence's next tokens, unless the user has stopped that."""
         control, seq_id = self._context.control, self._context.selection.seq_id
-        live = self._context.transport.recording.head.fold.sequences
+        live = self._context.own.recording.head.fold.sequences
         if control is not None and seq_id in live and seq_id not in self._explained:
             self._explained[seq_id] = True
             control.explain_tokens(seq_id, True)
