@@ -65,6 +65,8 @@ class Context:
     watch: str = ""
     suggests: bool = False
     """Suggest what to try until the first request arrives."""
+    saved: str = ""
+    """Which files have the run that was saved on leaving: for the caller's last words."""
     num_saved: int = 0
     """Number of events of the dashboard's own run in the file that E has saved last."""
     finished: RunSummary | None = None

@@ -31,6 +31,13 @@ def test_a_sentence_stays_two_seconds_and_the_most_notable_one_follows():
     assert narration.look(everything, 99.0, paused=False) is ENTERS, "a taken block is no news"
 
 
+def test_an_old_decision_is_no_news_after_a_seek():
+    narration = Narration()
+    newest = decision(99, 70, "request.admitted")
+    assert narration.look([ARRIVES], 0.0, paused=False) is ARRIVES
+    assert narration.look([ARRIVES, PREEMPTED, newest], 9.0, paused=False) is newest
+
+
 def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
     narration = Narration()
     everything = [ARRIVES, PREEMPTED, ENTERS, TAKES]

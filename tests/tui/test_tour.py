@@ -58,6 +58,8 @@ def test_a_tour_watches_what_it_selects_so_that_its_last_stop_shows_a_choice(
         # Behind a race, in whose recording nothing runs any more.
         side = app_for(memory_pressure.run()).context.transport
         app.context.behind, app.context.transport = (app.context.transport, None), side
+        side.play()
+        assert app.dashboard_screen.keybar.wanted()["time.toggle"] == "Pause", "the race plays"
         await pilot.press("7")
         watched = app.context.selection.seq_id
         assert watched in app.context.own.recording.head.fold.running

@@ -219,8 +219,8 @@ class LookKeys:
                 transport.to_request(target.key.removesuffix(".0"))
                 if transport.view.fold.step < before:
                     self._app.tell(
-                        f"Back from step {before:,} to where {short_name(target.key)} arrives:"
-                        " end returns to the newest step."
+                        f"Back from step {before:,} to where {short_name(target.key)} arrives at"
+                        f" step {transport.view.fold.step:,}: end returns to the newest step."
                     )
             self._engine.select(target)
             await self.open()
@@ -259,6 +259,7 @@ class LookKeys:
             except EventLogError as error:
                 self._app.tell(str(error))  # and stay, because the requests would be lost
             else:
+                self._context.saved = message or ""
                 self._app.exit(message=message)
 
         if self._context.holds_unsaved:

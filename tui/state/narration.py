@@ -4,6 +4,8 @@ from minivllm.tui.state.decisions import Decision
 
 SECONDS_TO_READ = 2.0
 SECONDS_TO_WATCH = 3.0
+STEPS_TO_AGE = 30
+"""An older decision is no news: it is shown in grey, and not told again after a seek."""
 
 
 class Narration:
@@ -31,6 +33,8 @@ class Narration:
             newer = [decision for decision in told if decision.step == told[-1].step]
         else:
             newer = [decision for decision in told if decision.seq > self.shown.seq]
+            recent = newer[-1].step - STEPS_TO_AGE if newer else 0
+            newer = [decision for decision in newer if decision.step >= recent]
         if newer:
             self.shown = max(newer, key=lambda decision: (decision.rank, decision.seq))
             self._until = now + SECONDS_TO_READ

@@ -162,6 +162,6 @@ def _print(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     ]
     requests = f"{result['requests']} requests, {result['output_tokens']:,} output tokens"
     memory = f"{blocks} of {a['block_size']} tokens, {args.num_threads} threads"
-    title = f"{trace.name}: {requests}, {args.model} {args.dtype}, {memory}"
+    title = f"{trace.name}: {requests}, {args.model} in {args.dtype}, {memory}"
     columns = ("", f"a: {args.a}", f"b: {args.b}")
     report.print_report(report.Report(title, columns, rows, notes, result), args.json)

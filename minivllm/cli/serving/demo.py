@@ -109,7 +109,8 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
             if not headless:
-                note(_what_next(scenario, tour))
+                for words in filter(None, (demo.saved, _what_next(scenario, tour))):
+                    note(words)
             interrupt = error or interrupt
         if interrupt is not None:
             raise interrupt
@@ -151,6 +152,8 @@ class _Demo:
         self._player: ScenarioPlayer
         self.is_over = False
         """Whether all requests, of the scenario and of the user, had ended at the last check."""
+        self.saved = ""
+        """The files that the user saved on leaving, in a sentence."""
         self.stops_at: set[type[ev.Event]] = set()
         """Kinds of events whose first one stops the run for a moment, so that it can be read."""
         self._is_first = False
@@ -211,6 +214,7 @@ class _Demo:
 
         starting = Starting(build)
         self.thread = starting.run(args, config.model, watch=self._scenario.watch)
+        self.saved = starting.app.context.saved
 
     def _before_step(self, engine: LLMEngine) -> None:
         if self._is_first:

@@ -103,8 +103,12 @@ def test_the_answer_on_the_queue_says_what_the_first_lacks_and_who_holds_it(
     for seq_id in fold.running:
         says(said, short(seq_id), len(fold.sequences[seq_id].block_table))
     says(ask_why(model, sequence("r5.0")), "r5", 3, "r3", need, free)
-    for_a_slot = ask_why(folded(shared_prefix.run(22)), sequence("r4.0"))
+    assert "counted for each" not in said
+    model = folded(shared_prefix.run(22))
+    for_a_slot = ask_why(model, sequence("r4.0"))
     says(for_a_slot, "r4", "1 batch slot", 0, 4, "r0", "r1", "r2", "r3")
+    model.fold.sequences["r4.0"].deferred = ("preempted_this_step", 1, 0)
+    says(ask_why(model, sequence("r4.0")), "no request is admitted", "shared ones counted for each")
 
 
 def test_a_preempted_sequence_is_explained_with_its_beneficiary_and_its_recomputation(

@@ -147,6 +147,7 @@ async def to_a_step_a_request_or_a_block(seat: Seat, key: str) -> None:
     names = [getattr(event, "request_id", None) for event in seat.stage.events]
     arrival = names.index("r5") + 1
     seat.stands_at(arrival)
+    assert f"to where r5 arrives at step {seat.app.model.fold.step}: end" in told(seat.app)[-1]
     assert (seat.app.current_mode, seat.app.context.selection.seq_id) == ("requests", "r5.0")
     await go_to("b9")
     assert (seat.app.current_mode, seat.app.context.selection.block_id) == ("blocks", 9)

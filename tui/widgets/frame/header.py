@@ -25,7 +25,8 @@ class Header(Panel, can_focus=False):
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
-        "The model, the number of the last step, output tokens per second (per step on a"
+        "The model, the type of the weights in its files (in memory they can be wider),"
+        " the number of the last step, output tokens per second (per step on a"
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
         " the prefix cache. The right end says LIVE, PAUSED, or that the engine runs on while"
         " the picture is paused. Blocks are in use, cached (free,"

@@ -6,13 +6,10 @@ from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.state.narration import SECONDS_TO_READ
+from minivllm.tui.state.narration import SECONDS_TO_READ, STEPS_TO_AGE
 from minivllm.tui.tour import NEXT, Tour
 from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
-
-_STEPS_TO_AGE = 30
-"""An older decision is still shown, in grey."""
 
 
 class Narrator(Panel, can_focus=False):
@@ -46,7 +43,7 @@ class Narrator(Panel, can_focus=False):
         if told is not before:
             self.set_timer(SECONDS_TO_READ, self.show_again)  # for what has happened meanwhile
         row = Row(width).put(f" step {told.step:,}  ", "muted", target=step(told.step))
-        is_old = model.fold.step - told.step > _STEPS_TO_AGE
+        is_old = model.fold.step - told.step > STEPS_TO_AGE
         style = "muted" if is_old else f"{model.hue(told.letter)}*"
         return [row.put(told.narrated(), style, target=sequence(told.owner)).line()]
 
