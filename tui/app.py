@@ -235,7 +235,7 @@ class DashboardApp(Dashboard):
             return False
         if tour.stop.command == "race.start" and (race is None or race.state == "running"):
             tour.is_answered = race is not None  # the window was left: R opens it again
-            return True
+            return race is None
         tour.end()
         self.time_keys.go_on()
         return True

@@ -76,7 +76,7 @@ class RaceLine(Panel, can_focus=False):
             return [line(width, (" ", "text"), *clock)]
         a, b = context.race.results
         ratio, speed = f"×{a.seconds / b.seconds:.1f}", ("tokens/s", "good*")
-        waste = f"waste on average {a.waste:.0%} → {b.waste:.0%}  ", "good*"
+        waste = f"mean waste {a.waste:.0%} → {b.waste:.0%}  ", "good*"
         times = f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s  ", "text*"
         if not self.plain and self.app.size.height >= ROWS_FOR_TABS:
             beside = (speed, ("   ", "text"), times), (waste,), clock
