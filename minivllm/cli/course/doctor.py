@@ -131,7 +131,7 @@ def check_compiler() -> Finding:
     return Finding("ok", f"the C kernels compute the right numbers; {fast}")
 
 
-def check_sandbox() -> Finding:
+def check_exercises() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
     from minivllm.lessons.checker.catalogue import find_exercise
@@ -222,7 +222,7 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "torch": check_torch,
     "Triton": check_triton,
     "compiler": check_compiler,
-    "sandbox": check_sandbox,
+    "exercises": check_exercises,
     "terminal": check_terminal,
     "house model": check_house_model,
     "chat model": check_chat_model,
