@@ -4,8 +4,9 @@ Each part of a name sets one option; all others keep the trace's values or the e
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from minivllm.config import SpeculativeConfig
 from minivllm.errors import ConfigError
 
 _LOOKUP = {"num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 5}
@@ -46,14 +47,8 @@ class Configuration(NamedTuple):
         return options
 
 
-class DraftOptions(Protocol):
-    """A `SpeculativeConfig`, of which only this matters here."""
-
-    method: str
-
-
 def parse_configuration(
-    name: str, drafts: DraftOptions | None = None, parts: Mapping[str, Options] = PARTS
+    name: str, drafts: SpeculativeConfig | None = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
