@@ -6,13 +6,11 @@ compiled and cannot be traced, so they are interpreted in a separate process.
 """
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import asdict, dataclass
 
 from minivllm.errors import LessonError
 from minivllm.kernels import interprets_here
+from minivllm.kernels.interpreted import WorkerFailedError, run_interpreted
 
 SPLITS = 2
 """Number of parts for the kernel `split`. The context is short, because interpreting is slow."""
@@ -53,15 +51,9 @@ def look(shape: Shape) -> dict[str, Look]:
 
         found = look_here(**fields)
     else:
-        found = _look_elsewhere(json.dumps(fields))
+        given = json.dumps(fields).encode()
+        try:
+            found = json.loads(run_interpreted("minivllm.lessons.shown.kernel_looks", given))
+        except WorkerFailedError as error:
+            raise LessonError(str(error)) from error
     return {version: Look(**seen) for version, seen in found.items()}
-
-
-def _look_elsewhere(fields: str) -> dict[str, dict[str, int]]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "minivllm.lessons.shown.kernel_looks", fields]
-    worker = subprocess.run(command, capture_output=True, env=environment, timeout=60)
-    if worker.returncode != 0:
-        last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise LessonError(f"The kernels could not be watched: {last_words}")
-    return json.loads(worker.stdout)
