@@ -6,7 +6,6 @@ missing, and it takes its mode when it is imported (see `mode`).
     reference, reference_ops      what every kernel must compute
     attention/                    decode kernels from simple to fast, prefill, a kernel for both
     kv_write, rotary, norm_act    writing the cache, copying blocks, small decoder operations
-    interpreted                   runs a program in a process that interprets kernels
     launch_table                  warps, stages and tiles for each kernel, with measurements
     xray                          records which slots each program reads, and its softmax per tile
     compile_report                registers, spills and matrix instructions, without a GPU

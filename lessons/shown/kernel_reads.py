@@ -8,9 +8,7 @@ compiled and cannot be traced, so they are interpreted in a separate process.
 import json
 from dataclasses import asdict, dataclass
 
-from minivllm.errors import LessonError
 from minivllm.kernels import interprets_here
-from minivllm.kernels.interpreted import WorkerFailedError, run_interpreted
 
 SPLITS = 2
 """Number of parts for the kernel `split`. The context is short, because interpreting is slow."""
@@ -43,7 +41,7 @@ class Look:
 def look(shape: Shape) -> dict[str, Look]:
     """Run and trace every kernel version once.
 
-    Raises `LessonError` if the kernels cannot be interpreted.
+    Raises `KernelTraceError` if the kernels cannot be interpreted.
     """
     fields = asdict(shape) | {"splits": SPLITS}
     if interprets_here():
@@ -51,9 +49,9 @@ def look(shape: Shape) -> dict[str, Look]:
 
         found = look_here(**fields)
     else:
+        # Late, because of torch.
+        from minivllm.runtime.attention.xray import run_interpreted
+
         given = json.dumps(fields).encode()
-        try:
-            found = json.loads(run_interpreted("minivllm.lessons.shown.kernel_looks", given))
-        except WorkerFailedError as error:
-            raise LessonError(str(error)) from error
+        found = json.loads(run_interpreted("minivllm.lessons.shown.kernel_looks", given))
     return {version: Look(**seen) for version, seen in found.items()}

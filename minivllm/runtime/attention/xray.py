@@ -12,6 +12,8 @@ Without Triton, a recording that ships with minivllm takes the place of the trac
 results on every machine.
 """
 
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
@@ -24,8 +26,10 @@ from safetensors.torch import load, save
 
 from minivllm.errors import KernelTraceError
 from minivllm.kernels import interprets_here
-from minivllm.kernels.interpreted import WorkerFailedError, run_interpreted
 from minivllm.runtime.step_result import DecodeSample
+
+WORKER_TIMEOUT = 120.0
+"""In seconds. Importing torch and Triton takes a few seconds, and a long context some more."""
 
 
 def trace_decode(sample: DecodeSample) -> list[Any]:
@@ -72,13 +76,27 @@ def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
     numbers = torch.tensor([sample.layer, sample.num_tokens, *sample.block_ids])
     tensors = {"query": sample.query, "keys": sample.keys, "values": sample.values}
+    given = save({"numbers": numbers, **tensors})
+    return msgspec.json.decode(run_interpreted("minivllm.runtime.attention.xray", given))
+
+
+def run_interpreted(module: str, given: bytes) -> bytes:
+    """Run `python -m module` where kernels are interpreted. Raises `KernelTraceError`."""
+    # A worker that sees no device starts faster and takes no device memory.
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", module]
     try:
-        traced = run_interpreted(
-            "minivllm.runtime.attention.xray", save({"numbers": numbers, **tensors})
+        worker = subprocess.run(
+            command, input=given, capture_output=True, env=environment, timeout=WORKER_TIMEOUT
         )
-    except WorkerFailedError as error:
-        raise KernelTraceError(str(error)) from error
-    return msgspec.json.decode(traced)
+    except subprocess.TimeoutExpired as error:
+        raise KernelTraceError(
+            f"Tracing the kernel took more than {WORKER_TIMEOUT:.0f} seconds and was stopped."
+        ) from error
+    if worker.returncode != 0:
+        last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise KernelTraceError(f"The process that traces the kernel failed: {last_words}")
+    return worker.stdout
 
 
 # ---- recordings, for machines without Triton ----

@@ -52,7 +52,7 @@ def test_a_worker_failure_is_reported_in_the_event_and_the_engine_continues(mode
     run.engine.trace_kernel("long.0")
     run.step()
     (traced,) = run.traces()
-    assert traced.problem.startswith("The process that interprets the kernel failed")
+    assert traced.problem.startswith("The process that traces the kernel failed")
     assert traced.programs == []
     run.finish()
     assert len(run.tokens) == 12
