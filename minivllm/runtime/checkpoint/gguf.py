@@ -53,8 +53,18 @@ GGUF_NAMES = {
 
 Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
 """
-_ROPE_FREQS = "rope_freqs.weight"
-"""No weight, but a setting: see `read_rope_freqs`."""
+_OTHER_NAMES = {
+    "phi3": {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
+    "olmo2": {
+        "post_attention_norm": "post_attention_layernorm",
+        "post_ffw_norm": "post_feedforward_layernorm",
+    },
+}
+"""Architecture -> its names that the others lack."""
+_ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")
+"""No weights, but settings: see `read_rope_divisors`."""
+_REORDERED = ("llama", "granite", "smollm3")
+"""Architectures whose queries and keys llama.cpp reorders: see `_row_order`."""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
 _HEAD_COUNTS = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
 """Modules whose rows llama.cpp reorders -> the setting with their number of heads."""
@@ -82,7 +92,9 @@ class GgufTensor(NamedTuple):
 class GgufHeader:
     path: Path
     metadata: dict[str, Any]
-    """The value is [] for an array."""
+    """The value is [] for an array; `read_array` returns its contents."""
+    arrays: dict[str, int]
+    """Key -> place of the array in the file."""
     tensors: dict[str, GgufTensor]
 
 
@@ -129,7 +141,14 @@ def read_gguf_header(path: Path) -> GgufHeader:
         reader = _Reader(path)
         if reader.byte_order != "I":
             raise ValueError("its numbers are big-endian")
-        metadata = {field.name: field.contents() for field in reader.fields.values()}
+        fields = reader.fields.values()
+        metadata = {field.name: field.contents() for field in fields}
+        # Before a value are its key, with a length of 8 bytes, and its type.
+        arrays = {
+            field.name: field.offset + 12 + len(field.name.encode())
+            for field in fields
+            if field.types == [GGUFValueType.ARRAY]
+        }
         tensors, end = {}, reader.data_offset
         for found in sorted(reader.tensors, key=lambda tensor: tensor.data_offset):
             shape = tuple(reversed(found.shape.tolist()))
@@ -144,7 +163,25 @@ def read_gguf_header(path: Path) -> GgufHeader:
             f"{path} is not a complete GGUF file ({str(error)!r:.200}): delete it and download it"
             " again."
         ) from None
-    return GgufHeader(path, metadata, tensors)
+    return GgufHeader(path, metadata, arrays, tensors)
+
+
+def read_array(header: GgufHeader, key: str) -> list[Any]:
+    """Return the strings or numbers of an array of the header; [] if there is none."""
+    if (start := header.arrays.get(key)) is None:
+        return []
+    data = memoryview(np.memmap(header.path, np.uint8, "r"))
+    type_id, length = struct.unpack_from("<IQ", data, start)
+    start += 12
+    if type_id != GGUFValueType.STRING:
+        dtype = _Reader.gguf_scalar_to_np[type_id]
+        return np.frombuffer(data, dtype, length, start).tolist()
+    values = []
+    for _ in range(length):
+        end = start + 8 + struct.unpack_from("<Q", data, start)[0]
+        values.append(str(data[start + 8 : end], "utf-8"))
+        start = end
+    return values
 
 
 # ---- the weights ----
@@ -177,31 +214,40 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             row_order=_row_order(header, tensor),
         )
         for tensor in header.tensors.values()
-        if tensor.name != _ROPE_FREQS
+        if tensor.name not in _ROPE_DIVISORS
     ]
 
 
-def read_rope_freqs(header: GgufHeader) -> list[float] | None:
-    """Return the divisors of the rotary frequencies, [head_size / 2]; None if it has none."""
-    tensor = header.tensors.get(_ROPE_FREQS)
-    if tensor is None:
+def read_rope_divisors(header: GgufHeader) -> tuple[list[float], list[float]] | None:
+    """Return the divisors of the rotary frequencies, [rotary size / 2]; None if it has none.
+
+    The first are for sequences of up to the length that the model was first trained for, the
+    second for longer ones. Only Phi-3 has two.
+    """
+    both, *short_and_long = (header.tensors.get(name) for name in _ROPE_DIVISORS)
+    found = [both, both] if both else short_and_long
+    if found == [None, None]:
         return None
-    if tensor.type not in _PLAIN or len(tensor.shape) != 1:
+    if any(
+        tensor is None or tensor.type not in _PLAIN or len(tensor.shape) != 1 for tensor in found
+    ):
         raise ModelIntegrityError(
-            f"{header.path} has no list of numbers in {_ROPE_FREQS}: download it again."
+            f"{header.path} has no list of numbers in {' or '.join(_ROPE_DIVISORS)}: download it again."
         )
-    return _read(header.path, tensor, slice(None)).tolist()
+    short, long = (_read(header.path, tensor, slice(None)).tolist() for tensor in found)
+    return short, long
 
 
 def _hf_name(header: GgufHeader, name: str) -> str:
     """Return Hugging Face's name of a tensor. Raises `UnsupportedModelError` if it is unknown."""
     match = _TENSOR_NAME.fullmatch(name)
-    if match is None or match["module"] not in GGUF_NAMES:
+    names = GGUF_NAMES | _OTHER_NAMES.get(header.metadata.get("general.architecture"), {})
+    if match is None or match["module"] not in names:
         raise UnsupportedModelError(
             f"{header.path} has the tensor {name!r:.100}, which no supported model has."
         )
     layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
-    return f"{layer}{GGUF_NAMES[match['module']]}.{match['kind']}"
+    return f"{layer}{names[match['module']]}.{match['kind']}"
 
 
 def _stored_format(tensor: GgufTensor) -> WeightFormat | None:
@@ -224,16 +270,18 @@ def _row_order(header: GgufHeader, tensor: GgufTensor) -> torch.Tensor | None:
     """Return which row of a query or key projection is row 0, 1, ... of Hugging Face's.
 
     A rotary embedding rotates pairs of features. Hugging Face pairs feature i of a head with
-    feature i + head_size/2; llama.cpp pairs the neighbours 2i and 2i + 1. So for the architecture
-    `llama`, the rows of a head are [half, 2] in a GGUF file and [2, half] in a Hugging Face
+    feature i + head_size/2; llama.cpp pairs the neighbours 2i and 2i + 1 for some architectures.
+    Then the rows of a head are [half, 2] in a GGUF file and [2, half] in a Hugging Face
     checkpoint. In the wrong order, all shapes would be right, and the generated text wrong.
+    Ernie 4.5 pairs neighbours in both.
     """
     module, metadata = tensor.name.split(".")[-2], header.metadata
-    if metadata.get("general.architecture") != "llama" or module not in _HEAD_COUNTS:
+    arch = metadata.get("general.architecture")
+    if arch not in _REORDERED or module not in _HEAD_COUNTS:
         return None
-    num_heads = metadata.get(f"llama.{_HEAD_COUNTS['attn_q']}")
+    num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_q']}")
     if module == "attn_k":
-        num_heads = metadata.get(f"llama.{_HEAD_COUNTS['attn_k']}", num_heads)
+        num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_k']}", num_heads)
     num_rows = tensor.shape[0]
     if not isinstance(num_heads, int) or num_heads < 1 or num_rows % (2 * num_heads):
         raise ModelIntegrityError(
