@@ -88,13 +88,17 @@ class GgufTensor(NamedTuple):
     num_bytes: int
 
 
+class GgufArray(NamedTuple):
+    """The place of an array of the header, after its key and type."""
+
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
     path: Path
     metadata: dict[str, Any]
-    """The value is [] for an array; `read_array` returns its contents."""
-    arrays: dict[str, int]
-    """Key -> place of the array in the file."""
+    """The value of an array is a `GgufArray`; `read_array` returns its contents."""
     tensors: dict[str, GgufTensor]
 
 
@@ -141,13 +145,11 @@ def read_gguf_header(path: Path) -> GgufHeader:
         reader = _Reader(path)
         if reader.byte_order != "I":
             raise ValueError("its numbers are big-endian")
-        fields = reader.fields.values()
-        metadata = {field.name: field.contents() for field in fields}
-        # Before a value are its key, with a length of 8 bytes, and its type.
-        arrays = {
-            field.name: field.offset + 12 + len(field.name.encode())
-            for field in fields
+        metadata = {
+            field.name: GgufArray(field.offset + 12 + len(field.name.encode()))
             if field.types == [GGUFValueType.ARRAY]
+            else field.contents()
+            for field in reader.fields.values()
         }
         tensors, end = {}, reader.data_offset
         for found in sorted(reader.tensors, key=lambda tensor: tensor.data_offset):
@@ -163,16 +165,16 @@ def read_gguf_header(path: Path) -> GgufHeader:
             f"{path} is not a complete GGUF file ({str(error)!r:.200}): delete it and download it"
             " again."
         ) from None
-    return GgufHeader(path, metadata, arrays, tensors)
+    return GgufHeader(path, metadata, tensors)
 
 
 def read_array(header: GgufHeader, key: str) -> list[Any]:
     """Return the strings or numbers of an array of the header; [] if there is none."""
-    if (start := header.arrays.get(key)) is None:
+    if not isinstance(array := header.metadata.get(key), GgufArray):
         return []
     data = memoryview(np.memmap(header.path, np.uint8, "r"))
-    type_id, length = struct.unpack_from("<IQ", data, start)
-    start += 12
+    type_id, length = struct.unpack_from("<IQ", data, array.offset)
+    start = array.offset + 12
     if type_id != GGUFValueType.STRING:
         dtype = _Reader.gguf_scalar_to_np[type_id]
         return np.frombuffer(data, dtype, length, start).tolist()
@@ -218,24 +220,17 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
     ]
 
 
-def read_rope_divisors(header: GgufHeader) -> tuple[list[float], list[float]] | None:
-    """Return the divisors of the rotary frequencies, [rotary size / 2]; None if it has none.
+def read_rope_divisors(header: GgufHeader) -> list[list[float]]:
+    """Return the divisors of the rotary frequencies, [rotary size / 2], if there are any.
 
-    The first are for sequences of up to the length that the model was first trained for, the
-    second for longer ones. Only Phi-3 has two.
+    Phi-3 has two such lists: for up to as many tokens as it was first trained for, and for more.
     """
-    both, *short_and_long = (header.tensors.get(name) for name in _ROPE_DIVISORS)
-    found = [both, both] if both else short_and_long
-    if found == [None, None]:
-        return None
-    if any(
-        tensor is None or tensor.type not in _PLAIN or len(tensor.shape) != 1 for tensor in found
-    ):
+    found = [header.tensors[name] for name in _ROPE_DIVISORS if name in header.tensors]
+    if any(tensor.type not in _PLAIN or len(tensor.shape) != 1 for tensor in found):
         raise ModelIntegrityError(
-            f"{header.path} has no list of numbers in {' or '.join(_ROPE_DIVISORS)}: download it again."
+            f"{header.path} has no list of numbers in {found[0].name}: download it again."
         )
-    short, long = (_read(header.path, tensor, slice(None)).tolist() for tensor in found)
-    return short, long
+    return [_read(header.path, tensor, slice(None)).tolist() for tensor in found]
 
 
 def _hf_name(header: GgufHeader, name: str) -> str:

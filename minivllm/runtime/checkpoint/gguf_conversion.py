@@ -22,16 +22,21 @@ from minivllm.runtime.text.tokenizer import is_panic
 
 T = TypeVar("T")
 
-_ARCHITECTURES = (
+_ARCHITECTURES = {
     "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5",
-)  # fmt: skip
-"""What `general.architecture` can be; it is also Hugging Face's `model_type`."""
+}  # fmt: skip
 _MODEL_CLASSES = {
     family.model_type: name
     for name, family in FAMILIES.items()
     if family.model_type in _ARCHITECTURES
 }
-"""Architecture -> Hugging Face class."""
+"""GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
+_GRANITE_KEYS = {
+    "embedding_multiplier": "granite.embedding_scale",
+    "residual_multiplier": "granite.residual_scale",
+    "attention_multiplier": "granite.attention.scale",
+    "logits_scaling": "granite.logit_scale",
+}
 
 
 def check_convertible(header: GgufHeader) -> dict[str, Any]:
@@ -40,11 +45,16 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
     Raises `UnsupportedModelError` for a model that we cannot run, and `ModelIntegrityError` for an
     incomplete header.
     """
+    if (parts := _value(header, "split.count", int, 1)) > 1:
+        raise UnsupportedModelError(
+            f"{header.path} is one of {parts} files (*-of-{parts:05}.gguf): join them with llama.cpp's"
+            " llama-gguf-split --merge, and use the result."
+        )
     arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
         raise UnsupportedModelError(
             f"{header.path} is a GGUF file of architecture {arch!r:.50}; minivllm runs"
-            f" {', '.join(_ARCHITECTURES)}."
+            f" {', '.join(_MODEL_CLASSES)}."
         )
     config = _build_config(header, arch)
     _refuse_unless_plain(header, arch, config["head_dim"])
@@ -68,36 +78,30 @@ def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None
 
 def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     """Refuse variants of a known architecture that would load but compute wrong results."""
-    metadata, path = header.metadata, header.path
-    scaling = _value(header, f"{arch}.rope.scaling.type", str, "")
+
+    def get(key: str, kind: type[T], default: T) -> T:
+        return _value(header, f"{arch}.{key}", kind, default)
+
+    scaling, window = get("rope.scaling.type", str, ""), get("attention.sliding_window", int, 0)
     # llama.cpp takes a factor without a type as linear. Files of 2023 have the other key.
-    factors = (f"{arch}.rope.scaling.factor", f"{arch}.rope.scale_linear")
-    if scaling not in ("", "none") or (not scaling and any(key in metadata for key in factors)):
-        raise UnsupportedModelError(
-            f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not fully"
-            " contain: use the model's safetensors checkpoint instead."
-        )
-    # 0 is no window, in Phi-4-mini.
-    window = _value(header, f"{arch}.attention.sliding_window", int, 0)
-    if 0 < window < _value(header, f"{arch}.context_length", int):
-        raise UnsupportedModelError(
-            f"{path} uses sliding-window attention, which minivllm does not run."
-        )
-    if not _value(header, f"{arch}.rope.scaling.finetuned", bool, True):
-        raise UnsupportedModelError(f"{path} has no rotary embedding, which minivllm does not run.")
-    same = {"attention.value_length", "rope.dimension_count"}
-    if "partial_rotary_factor" in FAMILIES[_MODEL_CLASSES[arch]].keys:
-        same.remove("rope.dimension_count")
-    for key in sorted(same):
-        if metadata.get(f"{arch}.{key}", head_size) != head_size:
+    factors = {f"{arch}.rope.scaling.factor", f"{arch}.rope.scale_linear"} & header.metadata.keys()
+    head_sizes = {get("attention.value_length", int, head_size)}
+    if "partial_rotary_factor" not in FAMILIES[_MODEL_CLASSES[arch]].keys:
+        head_sizes.add(get("rope.dimension_count", int, head_size))
+    reasons = {
+        "scaled rotary embeddings, whose settings a GGUF file does not fully contain": (
+            scaling not in ("", "none") or (not scaling and factors)
+        ),
+        "no rotary embeddings": not get("rope.scaling.finetuned", bool, True),
+        # 0 is no window, in Phi-4-mini.
+        "sliding-window attention": 0 < window < get("context_length", int, 0),
+        "heads of several sizes, or rotates only a part of each": head_sizes != {head_size},
+    }
+    for reason, applies in reasons.items():
+        if applies:
             raise UnsupportedModelError(
-                f"{path} has a {arch}.{key} that differs from its head size: that is not supported."
+                f"{header.path} has {reason}, which minivllm does not run: use another model."
             )
-    if (parts := _value(header, "split.count", int, 1)) > 1:
-        raise UnsupportedModelError(
-            f"{path} is one of {parts} files with the model (*-of-{parts:05}.gguf): join them with"
-            " llama.cpp's llama-gguf-split --merge, and use the result."
-        )
     check_tokenizer(header)
 
 
@@ -136,29 +140,19 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "tie_word_embeddings": "output.weight" not in header.tensors,
         # Qwen2 always has these biases, but its metadata does not mention them.
         "attention_bias": "blk.0.attn_q.bias" in header.tensors,
-        **{
-            f"{short}_token_id": header.metadata.get(f"tokenizer.ggml.{name}_token_id")
-            for short, name in {"bos": "bos", "eos": "eos", "pad": "padding"}.items()
-        },
-        **_own_switches(header, arch, number("block_count"), head_size),
+        "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
+        "eos_token_id": header.metadata.get("tokenizer.ggml.eos_token_id"),
+        "pad_token_id": header.metadata.get("tokenizer.ggml.padding_token_id"),
+        **_own_switches(header, arch, number("block_count")),
     }
 
 
-def _own_switches(header: GgufHeader, arch: str, num_layers: int, head_size: int) -> dict[str, Any]:
+def _own_switches(header: GgufHeader, arch: str, num_layers: int) -> dict[str, Any]:
     """Return the keys of `config.json` that only this architecture has."""
-
-    def scale(key: str, default: float = 1.0) -> float:
-        return _value(header, f"{arch}.{key}", float, default)
-
     if arch == "smollm3":  # The file does not say this; llama.cpp has the number 4, too.
         return {"no_rope_layers": [int((i + 1) % 4 != 0) for i in range(num_layers)]}
     if arch == "granite":
-        return {
-            "embedding_multiplier": scale("embedding_scale"),
-            "residual_multiplier": scale("residual_scale"),
-            "attention_multiplier": scale("attention.scale", max(head_size, 1) ** -0.5),
-            "logits_scaling": scale("logit_scale"),
-        }
+        return {hf: _value(header, key, float) for hf, key in _GRANITE_KEYS.items()}
     return {}
 
 
@@ -168,24 +162,18 @@ def _rope_parameters(header: GgufHeader, arch: str, head_size: int) -> dict[str,
     Llama 3.1 and later scale their frequencies. A GGUF file has the result as a tensor, the divisor
     of each frequency, which is what Hugging Face calls `longrope`.
     """
-    rope: dict[str, Any] = {
-        "rope_type": "default",
-        "rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0),
-    }
+    base = _value(header, f"{arch}.rope.freq_base", float, 10000.0)
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": base}
     rotated = _value(header, f"{arch}.rope.dimension_count", int, head_size)
     if rotated != head_size:
         rope["partial_rotary_factor"] = rotated / max(head_size, 1)
-    if (divisors := read_rope_divisors(header)) is None:
-        return rope
-    trained = _value(header, f"{arch}.context_length", int)
-    original = f"{arch}.rope.scaling.original_context_length"
-    return rope | {
-        "rope_type": "longrope",
-        "short_factor": divisors[0],
-        "long_factor": divisors[1],
-        "attention_factor": _value(header, f"{arch}.rope.scaling.attn_factor", float, 1.0),
-        "original_max_position_embeddings": _value(header, original, int, trained),
-    }
+    if divisors := read_rope_divisors(header):
+        key, trained = f"{arch}.rope.scaling", _value(header, f"{arch}.context_length", int)
+        original = _value(header, f"{key}.original_context_length", int, trained)
+        rope |= {"rope_type": "longrope", "original_max_position_embeddings": original}
+        rope |= {"short_factor": divisors[0], "long_factor": divisors[-1]}
+        rope["attention_factor"] = _value(header, f"{key}.attn_factor", float, 1.0)
+    return rope
 
 
 def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:

@@ -1,25 +1,18 @@
-"""Write the tokenizer of a GGUF file as `tokenizer.json`; it gives the token ids of llama.cpp.
+"""Write the tokenizer of a GGUF file as `tokenizer.json`, with the token ids of llama.cpp.
 
-    tokenizer.ggml.model    `gpt2`, byte-level BPE with merges, or `llama`, SentencePiece with scores
-    tokenizer.ggml.pre      for `gpt2`: how text is split into words, and a few defaults
-    tokens, token_type      which tokens are control tokens, such as <|im_end|>
+    tokenizer.ggml.model    `gpt2`: byte-level BPE with merges; `llama`: SentencePiece with scores
+    tokenizer.ggml.pre      for `gpt2`: how text is split into words, and whether BOS comes first
+    tokenizer.ggml.token_type    which tokens are control tokens, such as <|im_end|>
 
-Source: llama.cpp, src/llama-vocab.cpp. In two places we follow the models' own tokenizers instead:
-llama.cpp reads the classes of letters of `tekken` and `gpt-4o` only roughly.
+Source: llama.cpp, src/llama-vocab.cpp. Its `tekken` and `gpt-4o` know no upper case and no
+combining marks outside ASCII; there we do what the models' own tokenizers do.
 """
 
 from pathlib import Path
 
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers.models import BPE
+from tokenizers.processors import TemplateProcessing
 
 from minivllm.errors import UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import write_json
@@ -31,23 +24,16 @@ _ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 _QWEN2 = rf"{_ENDING}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*{_SPACES}"
 _LLAMA3 = _QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
-_BEFORE, _UPPER, _LOWER = (
-    r"[^\r\n\p{L}\p{N}]?",
-    r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]",
-    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]",
-)
-_TEKKEN = (
-    rf"{_BEFORE}{_UPPER}*{_LOWER}+|{_BEFORE}{_UPPER}+{_LOWER}*"
-    rf"|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*{_SPACES}"
-)
+_BEFORE = r"[^\r\n\p{L}\p{N}]?"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _GPT4O = (
     rf"{_BEFORE}{_UPPER}*{_LOWER}+{_ENDING}?|{_BEFORE}{_UPPER}+{_LOWER}*{_ENDING}?"
     rf"|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*{_SPACES}"
 )
+_TEKKEN = _GPT4O.replace(f"{_ENDING}?", "").replace("{1,3}", "")
 _WITH_BOS = ("llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "midm-2.0", "lfm2", "tekken")
-"""Prompts begin with BOS unless the file says otherwise, and a word in the vocabulary is a token
-even if no merges lead to it.
-"""
+"""Rules with BOS unless the file says otherwise, and with words as tokens even without merges."""
 _SPLITS = {
     **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mellum"), (_GPT2,)),
     **dict.fromkeys(("smollm", "refact", "starcoder", "command-r"), (_DIGIT, _GPT2)),
@@ -64,7 +50,6 @@ _END_TEXTS = {
     "<end_of_turn>", "<｜end▁of▁sentence｜>",
 }  # fmt: skip
 """Files often name one end token of several, so llama.cpp knows the others by their text."""
-_ENDS = ("eos", "eot", "eom")
 _NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 """Hugging Face's names of tokens -> llama.cpp's."""
 _SPACE = "\u2581"
@@ -74,54 +59,44 @@ _SPACE = "\u2581"
 def check_tokenizer(header: GgufHeader) -> None:
     """Raise `UnsupportedModelError` if the tokenizer cannot be rebuilt faithfully."""
     model = header.metadata.get("tokenizer.ggml.model")
+    # Files made before May 2024 do not name the rule.
     rule = header.metadata.get("tokenizer.ggml.pre", "default")
-    if model == "gpt2" and rule == "default":
-        raise UnsupportedModelError(
-            f"{header.path} does not say how its tokenizer splits text (tokenizer.ggml.pre), like"
-            " most files made before May 2024: use a newer GGUF file, or the model's safetensors."
-        )
     if model != "llama" and (model != "gpt2" or rule not in _SPLITS):
         raise UnsupportedModelError(
             f"{header.path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be"
-            " rebuilt faithfully: use the model's safetensors checkpoint instead."
+            " rebuilt faithfully: use the model's safetensors checkpoint, or a newer GGUF file."
         )
 
 
 def convert_tokenizer(header: GgufHeader, directory: Path) -> list[int]:
-    """Write the tokenizer's files into `directory`; return the ids that end an answer.
-
-    Raises any error if the lists in the file are inconsistent.
-    """
+    """Write the tokenizer's files; return the ids that end an answer. Raises any error."""
     metadata = header.metadata
     tokens = read_array(header, "tokenizer.ggml.tokens")
     types = read_array(header, "tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)
-    named = {
-        name: tokens[metadata[key]]
-        for name in ("bos", "eos", "eot", "eom", "unknown", "padding")
-        if (key := f"tokenizer.ggml.{name}_token_id") in metadata
-    }
-    ends = _END_TEXTS.intersection(tokens) | {named[name] for name in _ENDS if name in named}
     is_bpe = metadata["tokenizer.ggml.model"] == "gpt2"
+    defaults = {} if is_bpe else {"bos": 1, "eos": 2, "unknown": 0}
+    named = {
+        name: tokens[id_]
+        for name in ("bos", "eos", "eot", "eom", "unknown", "padding")
+        if (id_ := metadata.get(f"tokenizer.ggml.{name}_token_id", defaults.get(name))) is not None
+    }
+    ends = {named[name] for name in ("eos", "eot", "eom") if name in named}
+    ends |= _END_TEXTS.intersection(tokens)
     backend = _byte_level(header, tokens) if is_bpe else _sentencepiece(header, tokens, types)
 
-    # The only files in which control tokens swallow the spaces after them; llama.cpp knows them so.
-    strip = any(name in metadata.get("general.name", "").lower() for name in ("phi-3", "phi3"))
-    backend.add_tokens(
-        [
-            AddedToken(
-                token,
-                normalized=False,
-                special=type_ != _USER_DEFINED or token in ends,
-                rstrip=strip and token not in ("<unk>", "<s>", "<|endoftext|>"),
-            )
-            for token, type_ in zip(tokens, types, strict=True)
-            if type_ in (_UNKNOWN, _CONTROL, _USER_DEFINED) or token in ends
-        ]
-    )
+    # In Phi-3, control tokens swallow the spaces after them. llama.cpp knows it so, too.
+    strips = any(name in metadata.get("general.name", "").lower() for name in ("phi-3", "phi3"))
+    added = []
+    for token, type_ in zip(tokens, types, strict=True):
+        if type_ in (_UNKNOWN, _CONTROL, _USER_DEFINED) or token in ends:
+            special = type_ != _USER_DEFINED or token in ends
+            strip = strips and token not in ("<unk>", "<s>", "<|endoftext|>")
+            added.append(AddedToken(token, normalized=False, special=special, rstrip=strip))
+    backend.add_tokens(added)
     add_bos = not is_bpe or metadata["tokenizer.ggml.pre"] in _WITH_BOS
     bos = [named["bos"]] if metadata.get("tokenizer.ggml.add_bos_token", add_bos) else []
     eos = [named["eos"]] if metadata.get("tokenizer.ggml.add_eos_token") else []
-    backend.post_processor = processors.TemplateProcessing(
+    backend.post_processor = TemplateProcessing(
         single=[*bos, "$A", *eos],
         special_tokens=[(token, tokens.index(token)) for token in {*bos, *eos}],
     )
@@ -139,7 +114,7 @@ def _byte_level(header: GgufHeader, tokens: list[str]) -> Tokenizer:
     rule = header.metadata["tokenizer.ggml.pre"]
     merges = [tuple(merge.split(" ")) for merge in read_array(header, "tokenizer.ggml.merges")]
     vocab = {token: i for i, token in enumerate(tokens)}
-    backend = Tokenizer(models.BPE(vocab, merges, ignore_merges=rule in _WITH_BOS))
+    backend = Tokenizer(BPE(vocab, merges, ignore_merges=rule in _WITH_BOS))
     words = [pre_tokenizers.Split(Regex(split), "isolated") for split in _SPLITS[rule]]
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*words, byte_level])
@@ -160,11 +135,11 @@ def _sentencepiece(header: GgufHeader, tokens: list[str], types: list[int]) -> T
     ]
     ordered = [pair for _, _, pair in sorted(merges)]
     unknown = tokens[types.index(_UNKNOWN)] if _UNKNOWN in types else None
-    backend = Tokenizer(models.BPE(vocab, ordered, unk_token=unknown, byte_fallback=True))
+    backend = Tokenizer(BPE(vocab, ordered, unk_token=unknown, byte_fallback=True))
     start = int(header.metadata.get("tokenizer.ggml.add_space_prefix", True))
     prefix = [normalizers.Prepend(_SPACE)] * start
     backend.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", _SPACE)])
-    spaces, bytes_ = decoders.Replace(_SPACE, " "), decoders.ByteFallback()
-    strip = decoders.Strip(" ", start, 0)
-    backend.decoder = decoders.Sequence([spaces, bytes_, decoders.Fuse(), strip])
+    spaces, strip = decoders.Replace(_SPACE, " "), decoders.Strip(" ", start, 0)
+    order = [spaces, decoders.ByteFallback(), decoders.Fuse(), strip]
+    backend.decoder = decoders.Sequence(order)
     return backend

@@ -53,8 +53,12 @@ class Tokenizer:
         """num_embeddings: rows of the model's embedding table, if known; larger ids are ignored"""
         backend.no_truncation()
         backend.no_padding()
+        added = backend.get_added_tokens_decoder().values()
+        special = {token.content for token in added if token.special}
         in_vocabulary = [
-            token for token in named_tokens.values() if backend.token_to_id(token) is not None
+            token
+            for token in named_tokens.values()
+            if token not in special and backend.token_to_id(token) is not None
         ]
         # This adds no tokens; it marks these tokens as special, in case the file does not.
         backend.add_special_tokens(in_vocabulary)
