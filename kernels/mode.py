@@ -27,6 +27,7 @@ if "triton" not in sys.modules and not torch.cuda.is_available():
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from triton.runtime.interpreter import InterpretedFunction, interpreter_builder  # noqa: E402
 
 INTERPRETED = not isinstance(tl.sum, triton.runtime.JITFunction)
 """Whether kernels are interpreted: they run as Python with numpy, on CPU tensors."""
@@ -45,8 +46,6 @@ def _major_minor(text: str) -> tuple[int, int]:
 
 def _multiply_bfloat16_as_numbers() -> None:
     """Fix the interpreter's `tl.dot`, which treats the bits of a bfloat16 as an integer."""
-    from triton.runtime.interpreter import interpreter_builder
-
     original = interpreter_builder.create_dot
 
     def create_dot(a: Any, b: Any, d: Any, *options: Any) -> Any:
@@ -70,4 +69,6 @@ if (
 if INTERPRETED:
     _multiply_bfloat16_as_numbers()
 
-__all__ = ["INTERPRETED", "TritonModeError", "tl", "triton"]
+__all__ = [
+    "INTERPRETED", "InterpretedFunction", "TritonModeError", "interpreter_builder", "tl", "triton",
+]  # fmt: skip

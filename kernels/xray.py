@@ -20,7 +20,12 @@ from unittest import mock
 import torch
 
 from minivllm.kernels.attention.online_softmax import softmax_update
-from minivllm.kernels.mode import INTERPRETED, TritonModeError
+from minivllm.kernels.mode import (
+    INTERPRETED,
+    InterpretedFunction,
+    TritonModeError,
+    interpreter_builder,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,6 @@ def trace(call: Callable[[], Any], key_cache: torch.Tensor) -> KernelTrace:
 
 @contextmanager
 def _tap_programs(programs: list[_Program]) -> Iterator[None]:
-    from triton.runtime.interpreter import InterpretedFunction, interpreter_builder
-
     kernels: list[str] = []
     launch, begin = InterpretedFunction.run, interpreter_builder.set_grid_idx
 
@@ -134,8 +137,6 @@ def _tap_programs(programs: list[_Program]) -> Iterator[None]:
 
 @contextmanager
 def _tap_memory(programs: list[_Program], key_cache: torch.Tensor) -> Iterator[None]:
-    from triton.runtime.interpreter import interpreter_builder
-
     load, store = interpreter_builder.create_masked_load, interpreter_builder.create_masked_store
 
     def create_masked_load(pointers: Any, mask: Any, *options: Any) -> Any:
@@ -160,8 +161,6 @@ def _tap_memory(programs: list[_Program], key_cache: torch.Tensor) -> Iterator[N
 
 @contextmanager
 def _tap_softmax(programs: list[_Program]) -> Iterator[None]:
-    from triton.runtime.interpreter import InterpretedFunction
-
     original = softmax_update.rewrite()
 
     def update(scores: Any, running_max: Any, running_sum: Any) -> Any:

@@ -4,12 +4,9 @@ Each part of a name sets one option; all others keep the trace's values or the e
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from minivllm.errors import ConfigError
-
-if TYPE_CHECKING:
-    from minivllm.config import SpeculativeConfig
 
 _LOOKUP = {"num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 5}
 Options = Mapping[str, object]
@@ -49,8 +46,14 @@ class Configuration(NamedTuple):
         return options
 
 
+class DraftOptions(Protocol):
+    """A `SpeculativeConfig`, of which only this matters here."""
+
+    method: str
+
+
 def parse_configuration(
-    name: str, drafts: "SpeculativeConfig | None" = None, parts: Mapping[str, Options] = PARTS
+    name: str, drafts: DraftOptions | None = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 

@@ -52,7 +52,7 @@ class TritonMissingError(ConfigError):
 
     def __init__(self, what: str, instead: str = "") -> None:
         """what: what needs Triton; instead: an alternative, as the end of a sentence"""
-        import sysconfig  # slow and rarely needed
+        import sysconfig  # late: rarely needed
 
         install = "it comes with minivllm on Linux on x86-64 only"
         if sysconfig.get_platform() == "linux-x86_64":

@@ -81,7 +81,7 @@ class LLM:
             for prompt, own, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
                 # Intermediate outputs are never read, so do not build them.
-                own = copy(own)  # checked already
+                own = copy(own)  # `replace` would check it again
                 object.__setattr__(own, "output_kind", RequestOutputKind.FINAL_ONLY)
                 self.llm_engine.add_request(request_id, prompt, own, rank)
                 request_ids.append(request_id)

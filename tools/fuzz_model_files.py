@@ -18,6 +18,7 @@ import signal
 import struct
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -150,8 +151,6 @@ def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float
             if len(words) > 600 or "\n" in words:
                 outcome = f"BAD {outcome}: {words[:3000]!r}"
         except BaseException as error:
-            import traceback
-
             last = traceback.extract_tb(error.__traceback__)[-3:]
             where = " < ".join(
                 f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(last)

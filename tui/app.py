@@ -15,15 +15,14 @@ from functools import partial
 from importlib import import_module
 from typing import ClassVar
 
-from textual.app import App
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.answers.notices import Notices
 from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
-from minivllm.tui.draw.portable import to_ascii
+from minivllm.tui.dashboard import Dashboard
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.theme import DARK, LIGHT, themes_for
 from minivllm.tui.keys.commands import COMMANDS, as_bindings, run_command
@@ -45,8 +44,6 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 FRAMES_PER_SECOND = 8
 SECONDS_OF_EVENTS = 0.04
 """Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
-_SECONDS_TO_READ = 5
-_SECONDS_OF_A_DAY = 86_400
 
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 """Names of the screens and of their modules in `screens`, in the order of the keys 1 to 7."""
@@ -57,7 +54,7 @@ DURING_START = frozenset(
 """Commands that need neither an engine nor a recording."""
 
 
-class DashboardApp(App[str]):
+class DashboardApp(Dashboard):
     CSS_PATH = "dashboard.tcss"
     BINDINGS: ClassVar[list[BindingType]] = as_bindings(COMMANDS)
     TITLE = "minivllm"
@@ -112,9 +109,9 @@ class DashboardApp(App[str]):
         self.context.still = self.no_color or self.animation_level == "none"
 
         self.time_keys = TimeKeys(self)
-        self.look_keys = LookKeys(self)
         self.race_keys = RaceKeys(self)
-        self.engine_keys = EngineKeys(self)
+        self.engine_keys = EngineKeys(self, self.time_keys)
+        self.look_keys = LookKeys(self, self.engine_keys, self.race_keys)
         self._notices = Notices(self.context, self.tell)
 
         self._first_screen = screen
@@ -126,19 +123,10 @@ class DashboardApp(App[str]):
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
-    def get_key_display(self, binding: Binding) -> str:
-        # As printed on keys and in the docs; the sign has no substitute in ASCII.
-        display = super().get_key_display(binding).replace("⏎", "enter").replace("⌫", "backspace")
-        return to_ascii(display) if self.context.ascii else display
-
     def _make_screen(self, name: str) -> DashboardScreen:
         # Import late, so that the first frame does not wait for the other screens.
         module = import_module(f"minivllm.tui.screens.{name}")
         return getattr(module, f"{name.capitalize()}Screen")(self.context)
-
-    @property
-    def model(self) -> DashboardModel:
-        return self.context.transport.view
 
     def show_summary(
         self, lines: list[str], step: int | None = None, figures: tuple[Figure, ...] = ()
@@ -268,20 +256,6 @@ class DashboardApp(App[str]):
         self._badge_seen = seen
         return changed
 
-    def draw(self) -> None:
-        screen = self.dashboard_screen
-        # The timer can fire before a new screen has mounted its panels.
-        if screen is not None and screen.has_panels:
-            with self.batch_update():
-                screen.draw()
-                screen.keybar.follow()
-
-    @property
-    def dashboard_screen(self) -> DashboardScreen | None:
-        """The current screen, or the screen under an open window."""
-        screen = self.screen_stack[0] if self.screen_stack else None
-        return screen if isinstance(screen, DashboardScreen) else None
-
     # ---- user actions ----
 
     async def action_command(self, command_id: str) -> None:
@@ -313,39 +287,3 @@ class DashboardApp(App[str]):
 
     def toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
-
-    # ---- notifications ----
-
-    def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
-        """Show a notification for some seconds, or with `stays` until the user closes it."""
-        if stays:
-            self.clear_notifications()
-        self.notify(
-            to_ascii(sentence) if self.context.ascii else sentence,
-            title=title,
-            markup=False,
-            timeout=_SECONDS_OF_A_DAY if stays else _SECONDS_TO_READ,
-        )
-
-    def on_notify(self) -> None:
-        """Before Textual adds a notification, remove older ones, which would cover the picture.
-
-        The public `clear_notifications` would also close those that stay.
-        """
-        for shown in [
-            notification
-            for notification in self._notifications
-            if notification.timeout != _SECONDS_OF_A_DAY
-        ]:
-            self._unnotify(shown, refresh=False)
-
-    @property
-    def has_sentences(self) -> bool:
-        return bool(self._notifications)
-
-    def close_sentences(self) -> bool:
-        """Close all notifications; return False if there were none."""
-        if not self.has_sentences:
-            return False
-        self.clear_notifications()
-        return True

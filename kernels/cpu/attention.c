@@ -1,6 +1,6 @@
 /* Paged attention for a CPU, computed in float32 over any cache (kv_kinds.h). It reads the cache in
    place; torch would have to gather a copy of every context.
-   minivllm/runtime/cpu/attention_work.py cuts the work into parts, and
+   minivllm/runtime/attention/cpu_backend.py cuts the work into parts, and
    ops.py calls `attend`. The reference implementation is
    minivllm/runtime/attention/torch_backend.py.
 
@@ -23,7 +23,7 @@
 #include "threads.h"
 #include "vector.h"
 
-#define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
+#define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in cpu_backend.py */
 #define MAX_HEAD_SIZE 256
 /* With more heads, attention_lanes.h needs fewer operations, even with half of its lanes empty. */
 #define MAX_HEADS_OF_ROW 4
@@ -334,7 +334,7 @@ static void attend_task(const void *job, int64_t item) {
 
 /* Run all parts of a layer, level by level: parts[level_ends[i - 1]] to parts[level_ends[i] - 1]
    are level i.
-   work: the parts, as attention_work.py writes them
+   work: the parts, as cpu_backend.py writes them
    query, out: [num_rows, num_kv_heads * group, head_size]; query_stride: between rows of the query
    cache: [num_blocks, block_size] rows of this kind (kv_kinds.h), keys and values of a token
    largest, total: [num_rows, num_kv_heads * group], a row's softmax state between its parts */

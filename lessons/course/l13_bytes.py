@@ -3,7 +3,7 @@
 from typing import Any
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.bits import bits_figure, block_figure, first_matrix
+from minivllm.lessons.shown.bits import bits_figure, block_figure
 from minivllm.lessons.shown.quantize import LARGEST_QUANT, dequantize_block, quantize_block
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
 from minivllm.lessons.shown.tokens import num_different
@@ -28,6 +28,8 @@ INT8 = {"kv_cache_dtype": "int8"}
     needs=("preemption",),
 )  # fmt: skip
 def run(L: Teacher) -> Script:
+    from minivllm.lessons.shown.real_weights import Q4_1, first_matrix  # late, because of torch
+
     unpacked = _engine(L, "weights unpacked to float32")
     stored = _engine(L, "weights as stored", linear_backend="auto")
     matrix = first_matrix(stored.loaded.name)
@@ -37,7 +39,7 @@ def run(L: Teacher) -> Script:
         This lesson makes the pass shorter: the same weights in **fewer bytes**.""")
     yield from _bytes_over_bandwidth(L, unpacked, stored)
     yield from _exact_inside_the_core(L, unpacked, stored, matrix)
-    yield from _a_block(L, matrix)
+    yield from _a_block(L, matrix, Q4_1)
     yield from _who_gains(L)
     small, large = _room_for_keys(L)
     yield from _capacity(L, small, large)
@@ -111,11 +113,8 @@ def _exact_inside_the_core(
     )
 
 
-def _a_block(L: Teacher, matrix: Any) -> Script:
+def _a_block(L: Teacher, matrix: Any, q4_1: Any) -> Script:
     """Q4_1, with real weights."""
-    from minivllm.runtime.quantization.formats import FORMATS
-
-    q4_1 = FORMATS["q4_1"]
     weights = matrix[0, : q4_1.block_size].tolist()
     block = quantize_block(weights)
     mb = weights_per_pass(L.shown.loaded.config) * q4_1.block_bytes / q4_1.block_size / 1e6

@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 from importlib import import_module
 
-from minivllm import LLM, SamplingParams
+from minivllm import LLM, SamplingParams, runtime
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -68,7 +68,7 @@ def _the_same_names(L: Teacher) -> Script:
         "SamplingParams has n, temperature, top_p, max_tokens, stop and seed",
         bool(SamplingParams(n=2, temperature=0.5, top_p=0.9, max_tokens=4, stop=["."], seed=1)),
     )
-    yield L.say("""So a script changes only its import: `from minivllm import LLM, SamplingParams`
+    yield L.say("""So a script changes only its import: `from minivllm import LLM, SamplingParams, runtime`
         becomes `from vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with
         the same routes under `/v1`, the same option names and the same metrics.""")
 
@@ -260,7 +260,5 @@ def _true_follower(engine: LessonEngine) -> str:
 
 def _block_bytes(engine: LessonEngine, kv_heads: int) -> int:
     """Bytes of a block if the engine's model had this many key heads."""
-    from minivllm.runtime.kv_cache import KVCacheSpec
-
     config = replace(engine.loaded.config, num_key_value_heads=kv_heads)
-    return KVCacheSpec.of(config, SIZE, engine.loaded.dtype).bytes_per_block
+    return runtime.KVCacheSpec.of(config, SIZE, engine.loaded.dtype).bytes_per_block

@@ -36,7 +36,7 @@ class ScriptedRunner:
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         self._spend(plan)
-        return StepResult(logits=None)
+        return StepResult(plan, None)
 
     def device_works(self) -> bool:
         return True

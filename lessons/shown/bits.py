@@ -1,38 +1,10 @@
 """Bits and blocks of real weights, as text drawings for lesson 13."""
 
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING
 
-from minivllm.errors import LessonError
 from minivllm.lessons.shown.quantize import Q4Block, dequantize_block
 
-if TYPE_CHECKING:
-    import torch
-
 _ROWS = 6
-
-
-def first_matrix(model: str) -> torch.Tensor:
-    """A matrix of the model's first layer, [out, in] float32, in numbers of bfloat16.
-
-    Raises `LessonError` if the checkpoint has other numbers.
-    """
-    from minivllm.runtime.checkpoint.weights import stream_weights
-    from minivllm.runtime.quantization.stored_weight import StoredWeight
-    from minivllm.runtime.store.model_store import resolve_model
-
-    for name, weight in stream_weights(resolve_model(model)):
-        if isinstance(weight, StoredWeight):
-            weight = weight.dequantize()
-        if "layers.0." in name and weight.dim() == 2:
-            break
-    if not (weight == weight.bfloat16()).all():
-        raise LessonError(
-            f"This lesson needs weights in bfloat16, and {model} has others: leave --model out."
-        )
-    return weight.float()
 
 
 def bits_figure(weight: float) -> tuple[str, ...]:

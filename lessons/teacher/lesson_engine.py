@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from minivllm import runtime
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -24,9 +25,6 @@ from minivllm.lessons.scenarios.house import QUICK
 from minivllm.lessons.teacher.prompts import LESSON_MODEL, STORIES
 from minivllm.sampling_params import SamplingParams
 
-if TYPE_CHECKING:
-    from minivllm.runtime.loader import LoadedModel
-
 MAX_STEPS = 2_000
 """Step limit, more than any lesson needs: without it, a faulty lesson would wait forever."""
 
@@ -34,12 +32,6 @@ LOADING = frozenset({"dtype", "linear_backend", "quantization"})
 """Options that change how the weights are loaded."""
 
 E = TypeVar("E", bound=ev.Event)
-
-
-def _load_model(config: EngineConfig) -> LoadedModel:
-    from minivllm.runtime.loader import load_model
-
-    return load_model(config)
 
 
 class ModelShelf:
@@ -51,13 +43,13 @@ class ModelShelf:
     def __init__(
         self,
         model: str = LESSON_MODEL,
-        loaded: LoadedModel | None = None,
-        load: Callable[[EngineConfig], LoadedModel] = _load_model,
+        loaded: runtime.LoadedModel | None = None,
+        load: Callable[[EngineConfig], runtime.LoadedModel] | None = None,
     ) -> None:
-        """loaded: the model, if it has been loaded already; load: replaces `load_model`"""
+        """loaded: the model, if it has been loaded already; load: by default, `load_model`"""
         self.name = model
         self._loaded = loaded
-        self._load = load
+        self._load = load or (lambda config: runtime.load_model(config))  # late, because of torch
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
         config = EngineConfig(
@@ -66,7 +58,7 @@ class ModelShelf:
         loaded = self._load(config) if LOADING & options.keys() else self._shared(config)
         return LessonEngine(LLMEngine.from_model(config, loaded, clock=VirtualClock()), loaded)
 
-    def _shared(self, config: EngineConfig) -> LoadedModel:
+    def _shared(self, config: EngineConfig) -> runtime.LoadedModel:
         if self._loaded is None:
             self._loaded = self._load(config)
         return self._loaded
@@ -75,7 +67,7 @@ class ModelShelf:
 class LessonEngine:
     """A request's id (`ada`) stands for its first sequence; `ada.1` is the second one."""
 
-    def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
+    def __init__(self, engine: LLMEngine, loaded: runtime.LoadedModel) -> None:
         self.engine = engine
         self.loaded = loaded
         """The model itself: its sizes (`config`), weights and tokenizer."""

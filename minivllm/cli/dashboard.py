@@ -42,15 +42,15 @@ def _entry(text: str) -> Entry:
 
 def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":
     """Create the dashboard for `source` with the options of `add_dashboard_options`."""
+    # Late: Textual, which a command's --help does not need.
     from minivllm.tui.app import DashboardApp
-    from minivllm.tui.draw.theme import LIGHT
     from minivllm.tui.keys.keymap import load_keymap
 
     ascii = args.ascii or not has_utf8()
     keymap = load_keymap(args.keys)
     app = DashboardApp(source, ascii=ascii, keymap=keymap, **options)
     if args.light:
-        app.theme = LIGHT.name
+        app.toggle_theme()
     return app
 
 

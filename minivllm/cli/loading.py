@@ -13,14 +13,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+from minivllm import runtime
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.progress import Progress
-
-if TYPE_CHECKING:
-    from minivllm.runtime.loader import LoadedModel
 
 
 def load_engine(config: EngineConfig) -> LLMEngine:
@@ -35,13 +32,12 @@ def build_engine(config: EngineConfig, progress: Progress) -> LLMEngine:
     return LLMEngine.from_model(config, model)
 
 
-def load_model(config: EngineConfig, progress: Progress) -> "LoadedModel":
+def load_model(config: EngineConfig, progress: Progress) -> "runtime.LoadedModel":
     """Import torch and load the model. Not in the main thread, which gets signals."""
     progress("importing PyTorch")
-    loader = import_module("minivllm.runtime.loader")
     import_module("minivllm.runtime.model_runner")
     progress(f"loading {config.model} (the first start on a machine also builds the kernels)")
-    return loader.load_model(config, progress)
+    return runtime.load_model(config, progress)
 
 
 @contextmanager

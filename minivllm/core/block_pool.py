@@ -203,6 +203,7 @@ class BlockPool:
         """
         cached = [block for block in blocks if block.block_hash is not None]
         others = [block for block in blocks if block.block_hash is None]
+        # Each prepend goes before the last one, so d comes before c.
         for block in [*cached, *reversed(others)]:
             self.release(block)
 

@@ -134,6 +134,7 @@ class KVCacheManager:
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
         # A hit on a free block uses up a free block, just as a new block does.
         num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
+        # (the table of a draft model may be longer than its tokens)
         need = max(num_new, 0) + num_free_hits + num_copies
         free = self.pool.num_free_blocks
         return Shortage(need, free) if need > free else None
@@ -209,8 +210,8 @@ class KVCacheManager:
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Register the hashes of the blocks that the first `num_tokens` tokens fill.
 
-        Another sequence of the same step can then share the blocks, because each layer writes all
-        keys and values before it reads any.
+        This is before the model runs: a later sequence of the same step can already share them,
+        because each layer writes all keys and values before it reads any.
         """
         num_full = num_tokens // self.block_size
         if not self.enable_prefix_caching or sequence.num_hashed_blocks >= num_full:

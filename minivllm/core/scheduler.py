@@ -149,8 +149,8 @@ class Scheduler:
         Returns the unused budget, in tokens.
         """
         budget, shortage = self._schedule_running(plan)
-        # Commit after all preemptions: if a victim is already in the plan, no sequence will write
-        # its blocks, so their hashes must not be registered.
+        # With `priority`, a victim may already be in the plan. It is then withdrawn, and its blocks
+        # are never written. So register hashes only after all preemptions.
         for item in plan.scheduled:
             self._commit(item)
         if shortage is None:
@@ -171,7 +171,7 @@ class Scheduler:
                 break
             start = sequence.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
-            # A beam that waits for a preempted sibling, or a victim of a sequence before it.
+            # Skip a beam that waits for a preempted sibling, and a victim of this loop.
             if num_tokens == 0 or sequence.status is RequestStatus.PREEMPTED:
                 continue
             # In the common case, the last block has room and only one owner: skip the manager.
@@ -225,18 +225,17 @@ class Scheduler:
         If the sequence does not fit, emits the reason and returns None.
         """
         manager = self.kv_cache_manager
-        computed = manager.get_computed_blocks(sequence)
-        # Require room for all known tokens, not only for the first chunk. With less room, a long
-        # prompt would soon preempt other sequences, or be preempted itself, again and again.
+        computed = manager.get_computed_blocks(sequence)  # a hit makes the first chunk shorter
         # Forks will share a partial last block, and all but one of its owners will copy it.
         num_copies = (
             sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
         )
+        # Require room for all known tokens, not only for the first chunk. With less room, a long
+        # prompt would soon preempt other sequences, or be preempted itself, again and again.
         if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed, num_copies):
             self._defer(sequence, shortage.reason, shortage.need, shortage.free)
             self._admission.batch_is_full()
             return None
-        # Look up the prefix cache before choosing the chunk: a hit makes the chunk shorter.
         start = computed.num_computed_tokens
         num_tokens = self._first_chunk(sequence, start, budget)
         if num_tokens == 0:
@@ -289,13 +288,6 @@ class Scheduler:
             # The prompt is complete: fork the sequence once for each further sample.
             item.sampling += [self.fork(sequence) for _ in range(num_unforked)]
 
-    def settle_draft(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
-        """Roll all but `num_accepted` drafts of `item` back; the model's own token follows them."""
-        self._drafter.settle(item, num_accepted, token_id)
-        self.counters.spec_decode_num_drafts += 1
-        self.counters.spec_decode_num_draft_tokens += len(item.draft_token_ids)
-        self.counters.spec_decode_num_accepted_tokens += num_accepted
-
     def _advance(self, item: ScheduledSequence) -> None:
         """Count the item's tokens as computed; the last known token predicts the next one."""
         sequence = item.sequence
@@ -309,6 +301,13 @@ class Scheduler:
         if sequence.num_computed_tokens == sequence.num_tokens:
             item.sampling.append(sequence)
 
+    def settle_draft(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
+        """Roll all but `num_accepted` drafts of `item` back; the model's own token follows them."""
+        self._drafter.settle(item, num_accepted, token_id)
+        self.counters.spec_decode_num_drafts += 1
+        self.counters.spec_decode_num_draft_tokens += len(item.draft_token_ids)
+        self.counters.spec_decode_num_accepted_tokens += num_accepted
+
     # ---- preemption ----
 
     def _make_room(
@@ -316,14 +315,15 @@ class Scheduler:
     ) -> Shortage | None:
         """Preempt victims until a running sequence has blocks for its first `num_tokens` tokens.
 
-        The last victim may be `sequence` itself. Returns the last shortage, if there was one.
+        The last victim may be `sequence` itself. Returns the last shortage, even if there is room
+        now: it says that there were victims.
         """
         last_shortage = None
         while sequence.status is RequestStatus.RUNNING and (
             shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)
         ):
             last_shortage = shortage
-            victim = self.waiting.choose_victim(self.running)
+            victim = self.waiting.choose_victim(self.running)  # the queue knows the policy
             plan.withdraw(victim)
             self._preempt(victim, sequence, shortage)
             plan.preempted.append(victim)

@@ -18,7 +18,7 @@ from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.watchers import Watchers
+from minivllm.engine.watchers import TokenExplainer, TokenNames
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
@@ -29,7 +29,8 @@ class BeamDriver:
     scheduler: Scheduler
     output_processor: OutputProcessor
     eos_token_ids: frozenset[int]
-    watchers: Watchers
+    names: TokenNames
+    explainer: TokenExplainer
     bus: EventBus
     _searches: dict[str, BeamSearch] = field(default_factory=dict)
     _candidates: dict[str, list[Candidate]] = field(default_factory=dict)
@@ -75,11 +76,11 @@ class BeamDriver:
         search = self._searches[request.request_id]
         offers = [self._candidates.pop(beam.seq_id) for beam in beams]
         candidates = list(chain.from_iterable(offers))
-        scores, known, explainer = search.scores, list(search.hypotheses), self.watchers.explainer
+        scores, known = search.scores, list(search.hypotheses)
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
-        if explainer.watches_search(request):
+        if self.explainer.watches_search(request):
             ended = [found.token_ids for found in search.hypotheses if found not in known]
-            explainer.explain_beams(beams, scores, candidates, chosen, ended)
+            self.explainer.explain_beams(beams, scores, candidates, chosen, ended)
         if search.done:
             self._finish(request, beams, search)
             return
@@ -116,7 +117,7 @@ class BeamDriver:
         text = self.output_processor.append_beam_token(beam, token_id, score)
         self.scheduler.counters.generation_tokens += 1
         if self.bus.active:
-            self.watchers.names.name((token_id,))
+            self.names.name((token_id,))
             self.bus.emit(ev.TokenSampled, beam.seq_id, token_id, text, score)
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:

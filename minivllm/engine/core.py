@@ -1,6 +1,7 @@
 """`EngineCore`: owns the parts of one engine and runs its steps.
 
-    schedule   plan how many tokens each sequence gets, and allocate their blocks
+    schedule   plan how many tokens each sequence gets, allocate their blocks, and count the tokens
+               as computed
     execute    run the planned tokens through the model
     sample     draw a token for each sequence whose last token was computed; append the token,
                check for a stop, decode its text (at the request's end if nobody needs it earlier)
@@ -27,13 +28,13 @@ from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import NO_DRAFTS, SchedulerOutput
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.runner import Isolation, Runner
-from minivllm.engine.watchers import Watchers
+from minivllm.engine.runner import IsolatingRunner, Runner
+from minivllm.engine.watchers import TokenNames, Watchers
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import RequestOutput, SampledToken
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult
+from minivllm.runtime.step_result import StepResult
 from minivllm.speculation.verify import Drawn, Verified, verify
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ class EngineCore:
         proposer: Proposer | None,
         waiting: RequestQueue | None,
     ) -> None:
-        self.clock, self.runner = clock, runner
-        self.bus = EventBus(clock)
-        self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
-        limit, name = runner.max_model_len, self.watchers.names.name
+        self.clock, self.bus = clock, EventBus(clock)
+        self.runner = IsolatingRunner(runner, config.block_size)
+        self.names = TokenNames(tokenizer, self.bus)
+        self.watchers = Watchers(self.names, self.bus, explain_all=config.explain_tokens)
+        limit, name = runner.max_model_len, self.names.name
         config.check_whole_prompts_fit(limit, config.max_num_batched_tokens)
         manager = create_kv_cache_manager(config, runner.num_blocks, limit, self.bus)
         drafter, speculative = NO_DRAFTS, config.speculative_config
@@ -74,10 +76,10 @@ class EngineCore:
         self.output_processor = OutputProcessor(tokenizer)
         self._eos_token_ids, self._max_model_len = tokenizer.eos_token_ids, limit
         self.beams = BeamDriver(
-            self.scheduler, self.output_processor, self._eos_token_ids, self.watchers, self.bus
-        )
+            self.scheduler, self.output_processor, self._eos_token_ids,
+            self.names, self.watchers.explainer, self.bus,
+        )  # fmt: skip
         self.last_plan: SchedulerOutput | None = None
-        self._isolation = Isolation(runner, config.block_size)
         self._checks_invariants = config.check_invariants
         self._seconds = (0.0, 0.0, 0.0)
 
@@ -95,7 +97,7 @@ class EngineCore:
         plan = self.last_plan = self.scheduler.schedule(started)
         self._seconds = (self.clock.now() - started, 0.0, 0.0)
         for item in plan.scheduled:
-            for sample in item.sampling[1:]:  # just forked
+            for sample in item.sampling[1:]:  # forks of a prompt that ends here
                 self.output_processor.add_sequence(sample)
         self._check_invariants(plan)
         return plan
@@ -103,41 +105,28 @@ class EngineCore:
     def execute(self, plan: SchedulerOutput) -> StepResult:
         """Run the planned tokens through the model. The result has the logits to draw from."""
         if not plan.scheduled:
-            return StepResult(logits=None)  # all requests wait for more arrivals (`batch_delay`)
-        watch = self.watchers.before(plan) if self.watchers.active else WATCH_NOTHING
+            return StepResult(plan, None)  # all requests wait for more arrivals (`batch_delay`)
+        watch = self.watchers.before(plan)
         started = self.clock.now()
         if plan.copies:
             self.runner.copy_blocks(plan.copies)
-        try:
-            result = self.runner.execute_model(plan, watch)
-            self._isolation.num_failed_in_a_row = 0
-        except Exception as error:
-            result = self._isolation.run_one_by_one(plan, watch, error)
+        result = self.runner.execute_model(plan, watch)
         seconds = self.clock.now() - started - result.t_prepare
         self._seconds = (self._seconds[0], result.t_prepare, seconds)
-        if watch is not WATCH_NOTHING:
-            self.watchers.after(result.failures.ran or plan, watch, result)
+        self.watchers.after(watch, result)
         return result
 
     def sample(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
         """Draw a token for each sequence that is due, and carry out what the tokens change."""
-        started, failures = self.clock.now(), result.failures
-        ran = failures.ran or plan
-        # A GPU is still computing the logits, so first do the work that needs no tokens.
-        sequences = ran.sampling_sequences()
-        requests = dict.fromkeys([sequence.request for sequence in sequences])
-        tokens, verified = self._draw(ran, sequences, result)
-        if self.watchers.active:
-            self.watchers.drawn(tokens, verified)
-        errors = self._note_failures(tokens, result)
+        started = self.clock.now()
+        # Prepare these lists first: `_draw` waits until a GPU has computed the logits.
+        rows = result.plan.sampling_sequences()
+        requests = dict.fromkeys([sequence.request for sequence in rows])  # in order, once each
+        tokens, verified = self._draw(rows, result)
+        errors = self._note_errors(tokens, result)
         self._append_tokens(tokens, verified, errors)
-        for sequence in reversed(failures.stranded):
-            self.scheduler.requeue(sequence, failures.failed[0])
-        for request, error in errors.items():
-            self._abort(request, str(error))
-        self.scheduler.kv_cache_manager.evict_unused(failures.unwritten)
-        if self.watchers.active:
-            self.watchers.forget_ended()
+        self._end_failed(errors, result)
+        self.watchers.forget_ended()
         if self.bus.active:
             seconds = (*self._seconds, self.clock.now() - started)
             self.bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, *seconds)
@@ -147,27 +136,21 @@ class EngineCore:
         self.clock.num_steps += 1
         return self.output_processor.make_outputs(requests | errors, errors)
 
-    def _draw(
-        self, plan: SchedulerOutput, sequences: list[Sequence], result: StepResult
-    ) -> tuple[list[Drawn], list[Verified]]:
-        """Draw a token or a `SamplingError` for each sequence that ran, and verify drafts."""
-        explained = self.watchers.explainer.explained(sequences) if self.watchers.active else ()
-        tokens: list[Drawn] = []
-        verified: list[Verified] = []
-        whole = result.failures.ran is None
-        for batch, logits in [(sequences, result.logits)] if whole else result.failures.batches:
-            if batch:
-                drawn = self.runner.sample_tokens(batch, logits, explained)
-                tokens += zip(batch, drawn, strict=True)
-        if plan.num_draft_tokens:
-            tokens, verified = verify(plan, tokens)
+    def _draw(self, rows: list[Sequence], result: StepResult) -> tuple[list[Drawn], list[Verified]]:
+        """Draw a token or a `SamplingError` for each row of the logits, and verify drafts."""
+        explained = self.watchers.explainer.explained(rows)
+        drawn = self.runner.sample_tokens(rows, result.logits, explained) if rows else ()
+        tokens, verified = list(zip(rows, drawn, strict=True)), []
+        if result.plan.num_draft_tokens:
+            tokens, verified = verify(result.plan, tokens)
+        self.watchers.drawn(tokens, verified)
         return tokens, verified
 
-    def _note_failures(self, tokens: list[Drawn], result: StepResult) -> Errors:
+    def _note_errors(self, tokens: list[Drawn], result: StepResult) -> Errors:
         """Store log-probabilities of prompts. Returns the requests that have failed, and why."""
         failed = [item for item in tokens if isinstance(item[1], SamplingError)]
         errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
-        for sequence in result.failures.failed:
+        for sequence in result.failed:
             errors[sequence.request] = RequestFailedError(f"The model failed on {sequence.seq_id}.")
         for judged in result.prompt_logprobs:
             try:
@@ -175,6 +158,14 @@ class EngineCore:
             except RequestFailedError as error:
                 errors[self.scheduler.requests[judged.seq_id.rpartition(".")[0]]] = error
         return errors
+
+    def _end_failed(self, errors: Errors, result: StepResult) -> None:
+        """Abort the requests that have failed. Their batch-mates never read what is not written."""
+        for sequence in result.stranded:
+            self.scheduler.requeue(sequence, result.failed[0])
+        for request, error in errors.items():
+            self._abort(request, str(error))
+        self.scheduler.kv_cache_manager.evict_unused(result.unwritten)
 
     # ---- what the tokens change ----
 
@@ -212,7 +203,7 @@ class EngineCore:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop)
         self.scheduler.counters.generation_tokens += 1
         if self.bus.active:
-            self.watchers.names.name((sampled.token_id,))
+            self.names.name((sampled.token_id,))
             logprob = sampled.logprobs[sampled.token_id].logprob if sampled.logprobs else None
             self.bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
         if stop is not None:
@@ -244,8 +235,7 @@ class EngineCore:
                 except RequestFailedError:
                     self._finish(sequence, stop, flush=False)
         self.beams.forget(request)
-        if self.watchers.active:
-            self.watchers.forget_ended()
+        self.watchers.forget_ended()
         if error is not None:
             self.scheduler.kv_cache_manager.evict_unused(blocks)
 
@@ -266,7 +256,7 @@ class EngineCore:
         if request.params.use_beam_search:
             self.beams.start(request)
         if self.bus.active:
-            self.watchers.names.name(request.prompt_token_ids)
+            self.names.name(request.prompt_token_ids)
         self.scheduler.add_request(request)
 
     def abort_request(self, request: Request) -> RequestOutput:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
+from minivllm import runtime, speculation
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
@@ -31,12 +32,6 @@ from minivllm.events.state import EngineState
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 from minivllm.version import __version__
-
-if TYPE_CHECKING:
-    from minivllm.runtime.loader import LoadedModel
-    from minivllm.runtime.text.tokenizer import Tokenizer
-    from minivllm.speculation.proposers import Proposer
-
 
 _HEADER_OPTIONS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "scheduling_policy",
@@ -64,7 +59,7 @@ class LLMEngine:
 
     config: EngineConfig
     """The options that the engine was built with. `set_option` does not change them."""
-    tokenizer: Tokenizer
+    tokenizer: runtime.Tokenizer
     """The model's tokenizer: encoding, decoding, chat template, end-of-sequence ids."""
     max_model_len: int
     """Maximum number of tokens in a sequence, prompt plus output; by default the model's limit."""
@@ -75,10 +70,10 @@ class LLMEngine:
         self,
         config: EngineConfig,
         runner: Runner,
-        tokenizer: Tokenizer,
+        tokenizer: runtime.Tokenizer,
         *,
         clock: Clock | None = None,
-        proposer: Proposer | None = None,
+        proposer: speculation.Proposer | None = None,
         waiting: RequestQueue | None = None,
     ) -> None:
         clock = clock or MonotonicClock()
@@ -101,30 +96,24 @@ class LLMEngine:
         `clock`: as for the class. Raises a `ModelError` if the model cannot be found or run, and
         `ConfigError` if memory or device do not allow `config`.
         """
-        from minivllm.runtime.loader import load_model
-
-        return cls.from_model(config, load_model(config), clock=clock)
+        return cls.from_model(config, runtime.load_model(config), clock=clock)
 
     @classmethod
     def from_model(
-        cls, config: EngineConfig, model: LoadedModel, *, clock: Clock | None = None
+        cls, config: EngineConfig, model: runtime.LoadedModel, *, clock: Clock | None = None
     ) -> LLMEngine:
         """Build an engine around a loaded `model`, which several engines may share. `config`,
         `clock`, errors: as for `from_config`.
         """
-        from minivllm.runtime.model_runner import ModelRunner
-
         clock = clock or MonotonicClock()
         draft = proposer = None
         speculative = config.speculative_config
         if speculative is not None and speculative.method == "draft_model":
-            from minivllm.speculation.draft_model import create_draft_proposer, load_draft_model
-
-            draft = load_draft_model(config, model)
+            draft = speculation.load_draft_model(config, model)
         # With a virtual clock, the runner must not read real time either.
-        runner = ModelRunner(config, model, clock.now, draft)
+        runner = runtime.ModelRunner(config, model, clock.now, draft)
         if draft is not None:
-            proposer = create_draft_proposer(config, draft, runner)
+            proposer = speculation.create_draft_proposer(config, draft, runner)
         engine = cls(config, runner, model.tokenizer, clock=clock, proposer=proposer)
         engine.weights = model.weights
         stored, head_size = runner.stored_kv
@@ -194,7 +183,8 @@ class LLMEngine:
         If a single request fails, its output has an `error` and nothing is raised. If the model is
         broken, `step` raises the model's exception, and every later step raises `EngineDeadError`.
         """
-        return self._run(self.core.step if self.next_phase == "schedule" else self._phased.finish)
+        begun = self.next_phase != "schedule"  # by `step_phase`
+        return self._run(self._phased.finish if begun else self.core.step)
 
     def step_phase(self) -> list[RequestOutput] | None:
         """Run the next phase. Returns the outputs if the step ends with this phase, else None.
@@ -293,7 +283,7 @@ class LLMEngine:
 
         Returns a function that unsubscribes.
         """
-        self.core.watchers.names.catch_up(self.core.scheduler.requests)
+        self.core.names.catch_up(self.core.scheduler.requests)
         return self.core.bus.subscribe(listener)
 
     def record_attention_mass(
@@ -308,7 +298,6 @@ class LLMEngine:
           For a layer or head that the model does not have, there is no event.
         """
         self.core.watchers.attention = (seq_id, layer, head) if on else None
-        self.core.watchers.active = True
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
@@ -318,7 +307,6 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self.core.watchers.tracer.ask(seq_id, self.core.scheduler.requests)
-        self.core.watchers.active = True
 
     def explain_tokens(self, seq_id: str, on: bool = True) -> None:
         """Start or stop emitting `token.explained` for each token of the sequence `seq_id`.
@@ -330,14 +318,13 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self.core.watchers.explainer.watch(seq_id, on, self.core.scheduler.requests)
-        self.core.watchers.active = True
 
     def inspect(self) -> EngineState:
         """Return the whole state as plain data. O(blocks + tokens).
 
         After each phase, the state equals the fold of all events so far.
         """
-        self.core.watchers.names.catch_up(self.core.scheduler.requests)
+        self.core.names.catch_up(self.core.scheduler.requests)
         return inspect_engine(self.core)
 
     def log_header(self) -> ev.LogHeader:
@@ -354,7 +341,7 @@ class LLMEngine:
             wall=time.time() if clock.name == "monotonic" else 0.0,
             mono=clock.now(),
             first_seq=self.core.bus.next_seq,
-            num_blocks=self.core.runner.num_blocks,
+            num_blocks=self.core.runner.plain.num_blocks,
             max_model_len=self.max_model_len,
             config=options,
             weights=self.weights,

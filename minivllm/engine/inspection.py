@@ -9,7 +9,6 @@ import msgspec
 
 from minivllm.core.block_pool import short_hash
 from minivllm.core.request import Request, Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.core import EngineCore
 from minivllm.events import state
 from minivllm.events.types import Phase, RequestSampling
@@ -35,7 +34,7 @@ class PhasedStep:
             self._result = core.execute(core.last_plan)
             self.next_phase = "sample"
             if previews:
-                self._preview(core.last_plan, self._result)
+                self._preview(self._result)
         else:
             outputs = core.sample(core.last_plan, self._result)
             self.next_phase = "schedule"
@@ -47,23 +46,19 @@ class PhasedStep:
         outputs = self.run_phase(previews=False)
         return self.finish() if outputs is None else outputs
 
-    def _preview(self, plan: SchedulerOutput, result: StepResult) -> None:
+    def _preview(self, result: StepResult) -> None:
         """Emit the candidates of watched sequences. A draw has no state, so it can run twice."""
-        sequences = plan.sampling_sequences()
-        watched = self._core.watchers.explainer.explained(sequences)
-        # Rows after drafts may mean nothing, so preview only the sequences' own rows.
-        own = [isinstance(sequence, Sequence) and sequence in watched for sequence in sequences]
-        rows = [row for row, is_own in enumerate(own) if is_own]
-        # A plan that ran in pieces, because the model failed, has no preview.
-        if rows and result.failures.ran is None:
-            previewed = [sequences[row] for row in rows]
-            drawn = self._core.runner.sample_tokens(previewed, result.logits[rows], watched)
-            self._core.watchers.explainer.preview(list(zip(previewed, drawn, strict=True)))
+        explainer, sequences = self._core.watchers.explainer, result.plan.sampling_sequences()
+        if watched := explainer.explained(sequences):
+            drawn = self._core.runner.sample_tokens(sequences, result.logits, watched)
+            # Rows after drafts may mean nothing, so preview only the sequences' own rows.
+            rows = zip(sequences, drawn, strict=True)
+            explainer.preview([row for row in rows if isinstance(row[0], Sequence)])
 
 
 def inspect_engine(core: EngineCore) -> state.EngineState:
     """Copy all state that a view may show. O(blocks + tokens): for tests and for starting views."""
-    scheduler, plan, pieces = core.scheduler, core.last_plan, core.watchers.names.pieces
+    scheduler, plan, pieces = core.scheduler, core.last_plan, core.names.pieces
     manager, pool = scheduler.kv_cache_manager, scheduler.kv_cache_manager.pool
     return state.EngineState(
         step=scheduler.step,

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from minivllm import runtime
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.engine.stop_strings import StopCheck, StopStringChecker
@@ -27,9 +27,6 @@ from minivllm.outputs import (
     SampledToken,
 )
 from minivllm.sampling_params import RequestOutputKind
-
-if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
 
 _NO_TEXT = StopCheck("")
 # Looking up an enum member would cost more than all other work for a request without output.
@@ -55,7 +52,7 @@ class IncrementalDetokenizer:
     (`vllm/transformers_utils/detokenizer_utils.py`).
     """
 
-    decoder: Tokenizer
+    decoder: runtime.Tokenizer
     skip_special_tokens: bool = True
     _window: list[int] = field(default_factory=list)
     """Tokens that are not fully shown yet, after a few shown tokens as context."""
@@ -133,7 +130,7 @@ def _fails_alone(method: Callable) -> Callable:
 class OutputProcessor:
     """Holds the output of every unfinished request. Its methods may raise `RequestFailedError`."""
 
-    def __init__(self, decoder: Tokenizer) -> None:
+    def __init__(self, decoder: runtime.Tokenizer) -> None:
         self.decoder = decoder
         self._outputs: dict[str, _SequenceOutput] = {}
         self._beams_found: dict[str, list[CompletionOutput]] = {}

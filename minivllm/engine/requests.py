@@ -15,6 +15,7 @@ from operator import index
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
+from minivllm import runtime
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
@@ -31,7 +32,6 @@ from minivllm.errors import (
 from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
     from minivllm.structured_output.grammar import StructuredOutputGrammar
     from minivllm.structured_output.manager import StructuredOutputManager
 
@@ -57,7 +57,7 @@ class TokensPrompt(TypedDict):
 Prompt = str | TextPrompt | TokensPrompt
 
 
-def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> TokensPrompt:
+def read_prompt(prompt: Prompt, tokenizer: runtime.Tokenizer) -> TokensPrompt:
     """Return token ids, text and salt of a prompt. Raise `InvalidRequestError` if it is invalid."""
     fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
     if unknown := sorted(map(str, fields.keys() - TokensPrompt.__annotations__.keys())):
@@ -94,7 +94,7 @@ def _as_token_ids(given: object) -> list[int]:
 
 class InputProcessor(NamedTuple):
     config: EngineConfig
-    tokenizer: Tokenizer
+    tokenizer: runtime.Tokenizer
     grammars: Grammars
     scheduler: Scheduler
 
@@ -175,7 +175,7 @@ class InputProcessor(NamedTuple):
 class Grammars:
     """Checks the grammars of requests and has them compiled. Imports nothing before the first."""
 
-    def __init__(self, tokenizer: Tokenizer, clock: Clock) -> None:
+    def __init__(self, tokenizer: runtime.Tokenizer, clock: Clock) -> None:
         self._tokenizer = tokenizer
         self._clock = clock
         self._compiling: list[StructuredOutputGrammar] = []

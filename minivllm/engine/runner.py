@@ -1,10 +1,10 @@
-"""`Runner`: what the engine needs from a model; and `Isolation`, for a model that has raised.
+"""`Runner`: what the engine needs from a model; and `IsolatingRunner`, for a model that may raise.
 
-Then the plan runs again in pieces, one sequence each: the same tokens write the same keys and
-values into the same slots. Only a sequence whose piece raises fails. A sequence that reads blocks
-which a failing sequence should have written is *stranded*: it is preempted and recomputed. If the
-device has stopped working, or too many sequences fail in a row, the model counts as broken: its
-exception is raised, and the engine is dead.
+If it raises, the plan runs again in pieces, one sequence each: the same tokens write the same keys
+and values into the same slots. Only a sequence whose piece raises fails. A sequence that reads
+blocks which a failing sequence should have written is *stranded*: it is preempted and recomputed.
+If the device has stopped working, or too many sequences fail in a row, the model counts as broken:
+its exception is raised, and the engine is dead.
 """
 
 import logging
@@ -12,17 +12,17 @@ from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from typing import Any, Protocol
 
+from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
 from minivllm.errors import InvariantError, SamplingError
 from minivllm.outputs import SampledToken
-from minivllm.runtime.step_result import WATCH_NOTHING, Failures, StepResult, Watch
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 MAX_FAILED_IN_A_ROW = 3
 """How many sequences may fail in a row before the model counts as broken.
 
-OpenAI's client sends a failing request three times by default. Such a request must not stop a
-server.
+OpenAI's client sends a failing request three times by default, which must not stop a server.
 """
 
 _log = logging.getLogger("minivllm.engine.engine")
@@ -62,61 +62,82 @@ class Runner(Protocol):
         """
 
 
-class Isolation:
-    """Runs plans on which the model raised again, in pieces."""
+class _Pieces(list[StepResult]):
+    """The results of a plan that ran in pieces, in place of its logits."""
 
-    def __init__(self, runner: Runner, block_size: int) -> None:
-        self.num_failed_in_a_row = 0
-        """Sequences that failed since the last success. A plan that runs as a whole resets it."""
-        self._runner = runner
+
+class IsolatingRunner:
+    """Runs plans with a `Runner`, so that a fault fails only the requests that it hits."""
+
+    def __init__(self, plain: Runner, block_size: int) -> None:
+        self.plain, self.copy_blocks = plain, plain.copy_blocks
         self._block_size = block_size
+        self._num_failed_in_a_row = 0
+        """Sequences that failed since the model last ran at least one sequence of a plan."""
 
-    def run_one_by_one(self, plan: SchedulerOutput, watch: Watch, error: Exception) -> StepResult:
-        """Run each sequence of `plan` alone. `error`: what the model raised on the whole plan; it
-        is raised again if the model is broken, or if the error is a bug in the engine.
-        """
-        is_bug = isinstance(error, (AssertionError, InvariantError))
-        if is_bug or not self._runner.device_works():
-            raise error
-        _log.exception("the model failed on a step; running its sequences one by one")
-        # Indices in a watch mean the whole plan. The tracer tries again in the next step.
-        result = self._run_pieces(plan, watch._replace(decodes=(), tokens=None))
-        num_failed = self.num_failed_in_a_row + len(result.failures.failed)
-        self.num_failed_in_a_row = 0 if result.failures.ran.scheduled else num_failed
-        if self.num_failed_in_a_row > MAX_FAILED_IN_A_ROW:
-            raise error
+    def execute_model(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
+        """See `Runner.execute_model`. Raises only if the model is broken, or the engine is."""
+        try:
+            result = self.plain.execute_model(plan, watch)
+            self._num_failed_in_a_row = 0
+        except Exception as error:
+            is_bug = isinstance(error, (AssertionError, InvariantError))
+            if is_bug or not self.plain.device_works():
+                raise
+            _log.exception("the model failed on a step; running its sequences one by one")
+            # Indices in a watch mean the whole plan. The tracer tries again in the next step.
+            result = self._run_one_by_one(plan, watch._replace(decodes=(), tokens=None))
+            if self._num_failed_in_a_row > MAX_FAILED_IN_A_ROW:
+                raise
         return result
 
-    def _run_pieces(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
-        results: list[StepResult] = []
-        failures = Failures(SchedulerOutput(plan.step, plan.budget), [], [], [], set())
-        ran, batches, failed, stranded, unwritten = failures
+    def sample_tokens(
+        self, sequences: list[Sequence], logits: Any, watched: Collection[Sequence] = ()
+    ) -> Seq[SampledToken | SamplingError]:
+        """See `Runner.sample_tokens`."""
+        if not isinstance(logits, _Pieces):
+            return self.plain.sample_tokens(sequences, logits, watched)
+        tokens: list[SampledToken | SamplingError] = []
+        for piece in logits:
+            if own := piece.plan.sampling_sequences():
+                tokens += self.plain.sample_tokens(own, piece.logits, watched)
+        return tokens
+
+    def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
+        pieces, failed, stranded = _Pieces(), [], []
+        unwritten: dict[KVCacheBlock, None] = {}  # an ordered set
         # A sequence can only hit blocks of sequences that were planned before it, so the writer of
         # a block runs before the readers.
         for item in plan.scheduled:
-            num_drafts = len(item.draft_token_ids)
-            piece = SchedulerOutput(
-                plan.step, plan.budget, [item], item.num_tokens, num_draft_tokens=num_drafts
-            )
-            try:
-                if unwritten.isdisjoint(item.sequence.block_table):
-                    results.append(self._runner.execute_model(piece, watch))
-                    ran.scheduled.append(item)
-                    ran.num_draft_tokens += num_drafts
-                    batches.append((piece.sampling_sequences(), results[-1].logits))
-                    continue
-                stranded += [item.sequence, *item.sampling[1:]]
-            except Exception:
-                fields = {"sequence": item.sequence.seq_id}
-                _log.exception("the model failed on one sequence", extra={"fields": fields})
-                failed.append(item.sequence)
+            sequence = item.sequence
             # Cached tokens are not written again.
-            first = max(item.start, item.sequence.num_cached_tokens)
-            unwritten.update(item.sequence.block_table[first // self._block_size :])
+            first = max(item.start, sequence.num_cached_tokens)
+            own = sequence.block_table[first // self._block_size :]
+            if unwritten.keys().isdisjoint(sequence.block_table):
+                try:
+                    pieces.append(self.plain.execute_model(_part_of(plan, [item]), watch))
+                    continue
+                except Exception:
+                    fields = {"sequence": sequence.seq_id}
+                    _log.exception("the model failed on one sequence", extra={"fields": fields})
+                    failed.append(sequence)
+            else:
+                stranded += [sequence, *item.sampling[1:]]
+            unwritten |= dict.fromkeys(own)
+        self._num_failed_in_a_row = 0 if pieces else self._num_failed_in_a_row + len(failed)
         return StepResult(
-            None,
-            sum(result.t_prepare for result in results),
-            [judged for result in results for judged in result.prompt_logprobs],
-            [mass for result in results for mass in result.attention_mass],
-            failures=failures,
+            _part_of(plan, [item for piece in pieces for item in piece.plan.scheduled]),
+            pieces,
+            sum(piece.t_prepare for piece in pieces),
+            [judged for piece in pieces for judged in piece.prompt_logprobs],
+            [mass for piece in pieces for mass in piece.attention_mass],
+            failed=failed,
+            stranded=stranded[::-1],
+            unwritten=unwritten,
         )
+
+
+def _part_of(plan: SchedulerOutput, items: list[ScheduledSequence]) -> SchedulerOutput:
+    num_tokens = sum(item.num_tokens for item in items)
+    num_drafts = sum(len(item.draft_token_ids) for item in items)
+    return SchedulerOutput(plan.step, plan.budget, items, num_tokens, num_draft_tokens=num_drafts)

@@ -5,19 +5,18 @@
     TokenExplainer  why the sampler or a beam search chose a token
     attention       where the last tokens of a step look
 
-A step asks `before` and `after` the model runs, and what to show of the tokens `drawn`. While
-nobody watches, each question costs one test, of `active`.
+A step calls `before` and `after` around the model, and `drawn` when it has its tokens. While nobody
+watches, a call is one or two attribute tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from minivllm import runtime
 from minivllm.core.beam_search import Candidate, Continuation
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -28,22 +27,15 @@ from minivllm.events.state import SequenceGrammar
 from minivllm.runtime.step_result import WATCH_NOTHING, DecodeSample, StepResult, TokenWatch, Watch
 from minivllm.speculation.verify import Drawn, Verified
 
-if TYPE_CHECKING:
-    from minivllm.runtime.sampling.explanation import Explanation
-    from minivllm.runtime.text.tokenizer import Tokenizer
-
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
 
 
 class Watchers:
-    def __init__(self, decoder: Tokenizer, bus: EventBus, *, explain_all: bool) -> None:
+    def __init__(self, names: TokenNames, bus: EventBus, *, explain_all: bool) -> None:
         """explain_all: explain the tokens of every sequence (the option `explain_tokens`)"""
-        self.names = TokenNames(decoder, bus)
         self.tracer = KernelTracer(bus)
-        self.explainer = TokenExplainer(self.names, bus, explain_all)
-        self.active = explain_all
-        """Whether somebody watches. Set it after asking for something."""
+        self.explainer = TokenExplainer(names, bus, explain_all)
         self.attention: tuple[str | None, int | None, int | None] | None = None
         """If asked for: the sequence, layer and head of `attention.tokens` (all tokens of all
         sequences would be large events); `attention.mass` is for every sequence.
@@ -52,7 +44,7 @@ class Watchers:
 
     def before(self, plan: SchedulerOutput) -> Watch:
         """Return what the model shall record of the step."""
-        if not self._bus.active:
+        if not (self._bus.active and (self.attention or self.tracer.asked)):
             return WATCH_NOTHING
         decodes = self.tracer.decodes_to_watch(plan)
         if self.attention is None:
@@ -62,36 +54,39 @@ class Watchers:
         index = names.index(seq_id) if seq_id in names else 0
         return Watch(decodes, True, TokenWatch(index, layer, head))
 
-    def after(self, plan: SchedulerOutput, watch: Watch, result: StepResult) -> None:
-        """Emit what the model has recorded. `plan`: the part of the step's plan that ran."""
+    def after(self, watch: Watch, result: StepResult) -> None:
+        """Emit what the model has recorded."""
+        if watch is WATCH_NOTHING:
+            return
         if watch.attention_mass:
-            for item, mass in zip(plan.scheduled, result.attention_mass, strict=True):
+            for item, mass in zip(result.plan.scheduled, result.attention_mass, strict=True):
                 self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
         if (found := result.token_attention) is not None:
             index, layer, head = found.watch
             weights = [round(weight, 6) for weight in found.weights]
             shape = (layer, head, found.num_layers, found.num_heads)
-            seq_id = plan.scheduled[index].sequence.seq_id
+            seq_id = result.plan.scheduled[index].sequence.seq_id
             self._bus.emit(ev.TokenAttention, seq_id, weights, *shape)
         # A plan that ran in pieces has no samples; the tracer asks again in the next step.
         for index, sample in zip(watch.decodes, result.decode_samples, strict=False):
-            self.tracer.trace(plan.scheduled[index].sequence, sample)
+            self.tracer.trace(result.plan.scheduled[index].sequence, sample)
 
     def drawn(self, tokens: list[Drawn], verified: list[Verified]) -> None:
         """Emit the explanations of tokens that are not appended yet, those of drafts last."""
-        self.explainer.explain(tokens + [row for item in verified for row in item.rows])
+        if self.explainer.active:
+            self.explainer.explain(tokens + [row for item in verified for row in item.rows])
 
     def forget_ended(self) -> None:
         """Emit the reason to those who wait for the trace of a sequence that has ended."""
         self.tracer.forget_ended()
-        explains = self.explainer.forget_ended()
-        self.active = bool(explains or self.tracer.asked or self.attention is not None)
+        if self.explainer.active:
+            self.explainer.forget_ended()
 
 
 class TokenNames:
     """Emits the text of each token id once, while a listener watches: views show words, not ids."""
 
-    def __init__(self, decoder: Tokenizer, bus: EventBus) -> None:
+    def __init__(self, decoder: runtime.Tokenizer, bus: EventBus) -> None:
         self._decoder = decoder
         self._bus = bus
         self.pieces: dict[int, str] = {}
@@ -203,7 +198,8 @@ class TokenExplainer:
     def __init__(self, names: TokenNames, bus: EventBus, explain_all: bool) -> None:
         self._names = names
         self._bus = bus
-        self._explain_all = explain_all
+        self.active = self._explain_all = explain_all
+        """Whether some token may need an explanation."""
         self._watched: set[Sequence | Request] = set()
         """Sequences, and requests with a beam search."""
         self._grammars: dict[tuple[Request, int], SequenceGrammar] = {}
@@ -215,10 +211,11 @@ class TokenExplainer:
         request = sequence.request
         target = request if request.params.use_beam_search else sequence
         (self._watched.add if on else self._watched.discard)(target)
+        self.active = True
 
     def explained(self, sequences: list[Sequence]) -> set[Sequence]:
         """Return the sequences whose tokens the sampler must explain."""
-        if not self._bus.active:
+        if not (self.active and self._bus.active):
             return set()
         chosen = sequences if self._explain_all else self._watched.intersection(sequences)
         # A beam search explains its own choice.
@@ -232,19 +229,11 @@ class TokenExplainer:
 
     def preview(self, tokens: list[Drawn]) -> None:
         """Emit what is known of a draw that is still to come. `tokens`: what it will give."""
-        from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
-
         for sequence, token in tokens:
-            if isinstance(token, SamplingError) or token.explanation is None:
-                continue
-            found = token.explanation
-            # Behind the most likely tokens come the winner and the second; a masked one is neither.
-            known = found.candidates[:NUM_BEST]
-            known += [more for more in found.candidates[NUM_BEST:] if more.processed_logit is None]
-            known = [msgspec.structs.replace(candidate, draw=None) for candidate in known]
-            self._emit(sequence, None, replace(found, candidates=known))
+            if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
+                self._emit(sequence, None, found.before_the_draw())
 
-    def _emit(self, sequence: Sequence, token_id: int | None, found: Explanation) -> None:
+    def _emit(self, sequence: Sequence, token_id: int | None, found: runtime.Explanation) -> None:
         self._names.name([candidate.token_id for candidate in found.candidates])
         if found.grammar is not None:
             self._show_grammar(sequence, found.grammar)
@@ -301,9 +290,9 @@ class TokenExplainer:
         what = (best.seq_id, position, best.token_id, temperature)
         self._bus.emit(ev.TokenExplained, *what, 0, 0, (), (), tuple(shown))
 
-    def forget_ended(self) -> bool:
-        """Forget sequences and requests that have ended. Returns whether something is watched."""
+    def forget_ended(self) -> None:
+        """Forget sequences and requests that have ended."""
         self._watched = {sequence for sequence in self._watched if not sequence.is_finished}
         for key in [key for key in self._grammars if key[0].is_finished]:
             del self._grammars[key]
-        return bool(self._explain_all or self._watched)
+        self.active = bool(self._explain_all or self._watched or self._grammars)

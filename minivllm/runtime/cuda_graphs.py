@@ -17,16 +17,13 @@ Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (`capture_model`),
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from minivllm.errors import ConfigError
 from minivllm.runtime.input_batch import NOT_WRITTEN, ModelInput
-
-if TYPE_CHECKING:
-    from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
 
 
 class Rows(NamedTuple):
@@ -151,22 +148,25 @@ class DecodeGraphs:
 
     def __init__(
         self,
-        attention: "TritonAttentionBackend",
+        inputs: StaticInputs,
+        metadata_of: Callable[[int], Any],
         forward: Forward,
         max_query_len: int,
         hidden_size: int,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        """max_query_len: tokens of a sequence in a step, at most: 1, or 1 and its drafts"""
-        self._inputs = attention.static_inputs
+        """metadata_of: number of rows -> what attention needs of a step over `inputs`
+        max_query_len: tokens of a sequence in a step, at most: 1, or 1 and its drafts
+        """
+        self._inputs = inputs
         self._max_query_len = max_query_len
         num_rows = len(self._inputs.on_device.token_ids)
         self._forward = forward
         self._device = device
         self._hidden = torch.zeros(num_rows, hidden_size, dtype=dtype, device=device)
         self._sizes = padded_sizes(num_rows)
-        self._metadata = {size: attention.static_metadata(size) for size in self._sizes}
+        self._metadata = {size: metadata_of(size) for size in self._sizes}
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._num_rows = 0
 

@@ -115,7 +115,8 @@ class InputBatch:
             token_ids = list(chain.from_iterable(chunks))
             query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
             np.cumsum(lengths, out=query_start_loc[1:])
-            # From here on, arrays have one entry per token; `of_sequence` is the token's sequence.
+            # From here on, arrays have one entry per token; `of_sequence` is the token's sequence,
+            # and position = start + (row - first row of its sequence):
             # starts 5 0, lengths 1 3: loc 0 1 4, of_sequence 0 1 1 1, positions 5 0 1 2
             of_sequence = np.repeat(np.arange(num_seqs), lengths)
             positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]

@@ -15,6 +15,7 @@ import torch
 from minivllm.config import SCALE_BYTES, KVCacheDtype, stored_head_bytes
 from minivllm.errors import ConfigError
 from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.text import format_memory
 
 GIB = 1 << 30
 
@@ -85,8 +86,8 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
     num_blocks = num_bytes // spec.bytes_per_block
     if num_blocks < 1:
         raise ConfigError(
-            f"{_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
-            f" {spec.block_size} tokens ({_memory(spec.bytes_per_block)}{_drafts(spec)});"
+            f"{format_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
+            f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}{_drafts(spec)});"
             " raise kv_cache_memory_bytes (on CUDA also gpu_memory_utilization) or lower"
             " block_size."
         )
@@ -101,8 +102,8 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
         raise ConfigError(
-            f"A KV cache of {num_blocks} blocks needs {_memory(need)}"
-            f"{_drafts(spec, num_blocks)}, but {_memory(available)} are free; lower"
+            f"A KV cache of {num_blocks} blocks needs {format_memory(need)}"
+            f"{_drafts(spec, num_blocks)}, but {format_memory(available)} are free; lower"
             " num_gpu_blocks_override or kv_cache_memory_bytes."
         )
 
@@ -111,14 +112,8 @@ def _drafts(spec: KVCacheSpec, num_blocks: int = 1) -> str:
     """Name the draft model's share of `num_blocks` blocks, if there is a draft model."""
     if not spec.draft_bytes_per_block:
         return ""
-    size = _memory(num_blocks * spec.draft_bytes_per_block)
+    size = format_memory(num_blocks * spec.draft_bytes_per_block)
     return f", of which the draft model needs {size}"
-
-
-def _memory(num_bytes: int) -> str:
-    from minivllm.text import format_memory  # late: it imports rich
-
-    return format_memory(num_bytes)
 
 
 def default_cpu_cache_bytes() -> int:

@@ -82,7 +82,7 @@ class ModelRunner:
         self._ops = make_ops(kernels, self.attention_backend)
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
-        self._forward = self._fuse_layers() or self._run_modules(self._attention)
+        self._forward = self._forward_in_one_call() or self._forward_by_modules(self._attention)
         self._decode_graphs = (
             self._make_decode_graphs()
             if self.attention_backend in ("triton:static", "triton:unified")
@@ -110,7 +110,7 @@ class ModelRunner:
         # The LM head is the largest matrix of a small model: apply it to the sampling rows only.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
-        result = StepResult(compute_logits(hidden), t_prepare, judged)
+        result = StepResult(plan, compute_logits(hidden), t_prepare, judged)
         return result if watcher is None else watcher.add_to(result)
 
     @torch.inference_mode()
@@ -141,7 +141,7 @@ class ModelRunner:
             return graphs.run
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
-        forward = self._forward if watcher is None else self._run_modules(watcher)
+        forward = self._forward if watcher is None else self._forward_by_modules(watcher)
         return partial(forward, token_ids, positions, metadata)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
@@ -212,13 +212,13 @@ class ModelRunner:
         )
         token_ids = torch.zeros(num_tokens, dtype=torch.int64, device=device)
         positions = torch.arange(num_tokens, device=device)
-        hidden = self._run_modules(attention)(token_ids, positions, metadata)
+        hidden = self._forward_by_modules(attention)(token_ids, positions, metadata)
         num_rows = self._config.max_num_seqs * self._max_query_len
         self._model.decoder.compute_logits(hidden[:num_rows], self._ops)
 
     # ---- what runs the decoder ----
 
-    def _run_modules(self, attention: AttentionBackend | AttentionWatcher) -> Forward:
+    def _forward_by_modules(self, attention: AttentionBackend | AttentionWatcher) -> Forward:
         """Return what runs the decoder module by module, over this attention.
 
         It does not refer to the runner: that cycle would keep the device's memory allocated.
@@ -230,7 +230,7 @@ class ModelRunner:
 
         return run
 
-    def _fuse_layers(self) -> Forward | None:
+    def _forward_in_one_call(self) -> Forward | None:
         """Return what runs all layers in one call, if all their operations are our C kernels."""
         if self.attention_backend != "cpu" or self._config.custom_ops not in (None, ["all"]):
             return None
@@ -242,10 +242,12 @@ class ModelRunner:
     def _make_decode_graphs(self) -> DecodeGraphs:
         device = self._model.device
         graphs = DecodeGraphs(
-            self._attention, self._forward, self._max_query_len,
-            self._model.config.hidden_size, self._model.dtype, device,
+            self._attention.static_inputs, self._attention.static_metadata, self._forward,
+            self._max_query_len, self._model.config.hidden_size, self._model.dtype, device,
         )  # fmt: skip
-        if device.type == "cuda" and not self._config.enforce_eager:
+        # Which expert has how many tokens is known only when the router has run: no graph can wait.
+        is_fixed = not self._model.config.num_experts
+        if device.type == "cuda" and is_fixed and not self._config.enforce_eager:
             graphs.capture()
         return graphs
 

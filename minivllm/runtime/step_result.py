@@ -4,6 +4,7 @@ Plain data without torch, shared by `ModelRunner`, the engine, and the fake runn
 benchmarks.
 """
 
+from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from typing import Any, NamedTuple
 
@@ -50,24 +51,6 @@ class TokenShares(NamedTuple):
     """Query heads of each layer."""
 
 
-class Failures(NamedTuple):
-    """What did not run because the model failed (`minivllm.engine.runner`)."""
-
-    ran: SchedulerOutput | None
-    """The part of the plan that ran; None for all of it."""
-    batches: list[tuple[list[Sequence], Any]]
-    """The sequences that sample and their logits, of each sequence that ran alone."""
-    failed: list[Sequence]
-    """Sequences on which the model raised, even when they ran alone."""
-    stranded: list[Sequence]
-    """Sequences that read unwritten blocks, and the new forks of these sequences."""
-    unwritten: set[KVCacheBlock]
-    """Blocks that the failed and stranded sequences should have written in this step."""
-
-
-NO_FAILURES = Failures(None, [], [], [], set())
-
-
 class DecodeSample(NamedTuple):
     """The inputs of one layer's attention for a sequence's new token, copied to the CPU."""
 
@@ -88,11 +71,12 @@ class DecodeSample(NamedTuple):
 
 
 class StepResult(NamedTuple):
+    plan: SchedulerOutput
+    """What ran: the whole plan, unless the model failed on a sequence."""
     logits: Any
-    """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order. None if
-    they ran one by one, see `Failures.batches`.
+    """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
 
-    Only `sample_tokens` of the same runner reads them, so a fake runner can use any type.
+    Only `sample_tokens` of the same runner reads them, so a runner can use any type.
     """
     t_prepare: float = 0.0
     """Seconds spent laying out the batch."""
@@ -104,4 +88,9 @@ class StepResult(NamedTuple):
     """If watched, and if the model has this layer and head."""
     decode_samples: Seq[DecodeSample] = ()
     """One sample for each of `Watch.decodes`, in that order."""
-    failures: Failures = NO_FAILURES
+    failed: Seq[Sequence] = ()
+    """Sequences on which the model raised, even when they ran alone."""
+    stranded: Seq[Sequence] = ()
+    """Sequences that did not run, because they read `unwritten` blocks; the plan's last first."""
+    unwritten: Collection[KVCacheBlock] = ()
+    """Blocks that the failed and the stranded sequences should have written in this step."""

@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from re import _parser
 from re._constants import MAXREPEAT
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
+from minivllm import runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class RegexAutomaton:
         return sorted([*allowed, *eos_token_ids]) if self.may_end(state) else allowed
 
 
-def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
+def vocabulary_bytes(tokenizer: runtime.Tokenizer) -> list[bytes | None]:
     """Return the bytes that each token adds to a text; None for special tokens."""
 
     def bytes_of(token_id: int) -> bytes | None:

@@ -13,7 +13,10 @@ import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.patience import SOON
 
-from minivllm.cli import main
+from minivllm.cli import loading, main
+from minivllm.cli.terminal import show
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.recording import Recording
 
 LOG = Path(__file__).parents[2] / "docs/assets/recordings/memory-pressure.jsonl"
@@ -68,8 +71,6 @@ def test_ctrl_c_is_status_130_and_a_bug_is_not_reported_as_a_user_error(capsys, 
 
 
 def test_terminal_escapes_in_text_are_shown_and_not_executed():
-    from minivllm.cli.terminal import show
-
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -82,10 +83,6 @@ def test_terminal_escapes_in_text_are_shown_and_not_executed():
 
 
 def test_a_ctrl_c_during_an_import_takes_effect_when_the_import_is_complete(monkeypatch):
-    from minivllm.cli import loading
-    from minivllm.config import EngineConfig
-    from minivllm.engine.engine import LLMEngine
-
     done = []
 
     def import_with_ctrl_c(name: str) -> None:

@@ -137,7 +137,7 @@ def test_only_the_next_decode_is_traced_and_only_once(monkeypatch):
         (plan.scheduled[0].kind, watch.decodes)
     )
     engine.runner.after = lambda plan, watch: StepResult(
-        None, decode_samples=[sample for _ in watch.decodes]
+        plan, None, decode_samples=[sample for _ in watch.decodes]
     )
     engine.add("a", [1, 2, 3])
     for _ in range(2):  # a repeated call changes nothing
@@ -153,7 +153,7 @@ def test_attention_mass_is_measured_only_while_somebody_listens():
     runner = FakeRunner(100, 4)
     runner.before = lambda plan, watch: measures.append(watch.attention_mass)
     runner.after = lambda plan, watch: StepResult(
-        None, attention_mass=[[1.0]] * watch.attention_mass
+        plan, None, attention_mass=[[1.0]] * watch.attention_mass
     )
     engine = LLMEngine(EngineConfig(model="fake", block_size=4), runner, FakeTokenizer())
     engine.record_attention_mass(True)
@@ -184,7 +184,7 @@ def test_time_between_two_phases_is_not_counted():
         return result
 
     engine.add("a", [1, 2, 3])
-    engine.runner.after = lambda *_: take(3.0, StepResult(logits=None, t_prepare=1.0))
+    engine.runner.after = lambda plan, _: take(3.0, StepResult(plan, None, 1.0))
     engine.runner.draw = lambda _: take(0.5, SampledToken(7))
     for _ in range(3):
         clock.time += 100.0

@@ -122,13 +122,13 @@ def test_when_the_engine_fails_every_waiting_caller_gets_the_error():
     def break_down(plan: SchedulerOutput, watch: Watch) -> None:
         in_step.set()
         go_on.wait(SOON)
-        engine.core.runner.device_lost = True
+        engine.core.runner.plain.device_lost = True
         raise RuntimeError("the model broke")
 
     thread.start()
     thread.pause().result(SOON)
     waiting = [add(thread, name, 50) for name in "ab"]
-    engine.core.runner.before = break_down
+    engine.core.runner.plain.before = break_down
     waiting += [thread.step(), thread.step()]
     assert in_step.wait(SOON)
     # queued behind the failing step

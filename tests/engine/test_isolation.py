@@ -148,7 +148,7 @@ def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails():
     engine.step()
     engine.runner.before = run_out_of_memory
     engine.runner.after = lambda plan, watch: StepResult(
-        None, attention_mass=[[1.0] for _ in plan.scheduled if watch.attention_mass]
+        plan, None, attention_mass=[[1.0] for _ in plan.scheduled if watch.attention_mass]
     )
     engine.engine.record_attention_mass(True)
     engine.engine.trace_kernel("b.0")
@@ -236,7 +236,7 @@ def test_an_invariant_that_the_runner_finds_broken_is_not_blamed_on_a_request():
 def test_a_request_that_fails_in_the_middle_of_its_prompt_gets_an_output():
     engine = WatchedEngine(max_num_batched_tokens=4)
     no_text = PromptTokenLogprob("bad.0", 1, {5000: Logprob(-1.0, 1)})
-    engine.runner.after = lambda plan, watch: StepResult(None, prompt_logprobs=[no_text])
+    engine.runner.after = lambda plan, watch: StepResult(plan, None, prompt_logprobs=[no_text])
     engine.add("bad", PROMPT, prompt_logprobs=0)
     (output,) = engine.step()
     assert output.finished and "could not be turned into text" in output.error
@@ -252,9 +252,9 @@ def test_a_step_with_copies_and_a_victim_is_repeated_without_making_the_copies_a
     plan, made = engine.engine.core.last_plan, []
     plan.copies.append(BlockCopy(src=engine.table("a")[0], dst=90))
     plan.preempted.append(plan.scheduled[0].sequence)
-    engine.runner.copy_blocks = made.append
+    engine.engine.core.runner.copy_blocks = made.append
     result = engine.engine.core.execute(plan)
-    assert [sequence.seq_id for sequence in result.failures.failed] == ["bad.0"]
+    assert [sequence.seq_id for sequence in result.failed] == ["bad.0"]
     assert made == [plan.copies]
 
 
@@ -284,7 +284,7 @@ def test_nan_keys_and_values_fail_only_their_own_request_also_after_it_ended(bad
     engine.add_request("sick", sick, SamplingParams(max_tokens=40, ignore_eos=True))
     engine.step()
     table = engine.inspect().sequences["sick.0"].block_table
-    for cache in engine.core.runner._attention.kv_caches:
+    for cache in engine.core.runner.plain._attention.kv_caches:
         cache[table[0], :, cache.shape[2] // 2 :] = bad  # values come after keys
     mixed = run(engine, {"a": 3, "b": 4}, temperature=temperature)
     assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error

@@ -95,12 +95,12 @@ def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model)
 def test_a_watch_ends_with_its_sequence(model):
     run = start(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
     run.engine.explain_tokens("a.0")
-    watchers = run.engine.core.watchers
+    explainer = run.engine.core.watchers.explainer
     run.step()
-    assert watchers.active
+    assert explainer.active
     for _ in range(3):
         run.step()
-    assert not watchers.active
+    assert not explainer.active
 
 
 def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
@@ -136,6 +136,24 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
     (texts,) = run.of(ev.BeamsFound)
     ended = [beam.score for beam in found[-1].beams if beam.fate == "ends"]
     assert ended == pytest.approx(sorted(texts.logprobs, reverse=True))
+
+
+def test_a_step_that_runs_in_pieces_shows_its_candidates_before_the_draw_too(model, monkeypatch):
+    run = start(model, {"bad": {}, "good": {"temperature": 0.0}})
+    run.engine.explain_tokens("good.0")
+    runner = run.engine.core.runner.plain
+    execute_model = runner.execute_model
+
+    def fail(plan, watch):
+        if any(item.sequence.seq_id == "bad.0" for item in plan.scheduled):
+            raise RuntimeError
+        return execute_model(plan, watch)
+
+    monkeypatch.setattr(runner, "execute_model", fail)
+    run.step()
+    before, after = run.of(ev.TokenExplained)
+    assert (before.seq_id, before.token_id) == ("good.0", None)
+    assert {one.token_id for one in before.candidates} >= {after.token_id}
 
 
 def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(model):

@@ -66,7 +66,7 @@ def test_without_a_listener_no_token_is_named():
     engine = new_engine(NoText())
     ask(engine, "a", ids("quiet"))
     run(engine)
-    assert engine.core.watchers.names.pieces == {}
+    assert engine.core.names.pieces == {}
 
 
 def test_a_token_whose_text_fails_is_empty_and_its_request_goes_on():

@@ -6,7 +6,6 @@ import torch
 from support.model.needs import interpreted
 from support.model.paged_cases import PagedCase, Shape
 
-import minivllm.kernels
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_split import decode_split
 from minivllm.kernels.launch_table import decode_launch
@@ -105,6 +104,6 @@ def test_tracing_leaves_the_interpreter_as_it_was(seed):
     untraced = decode_grouped(*arguments)
     with pytest.raises(ZeroDivisionError):
         trace(lambda: 1 / 0, arguments[1])
-    again = minivllm.kernels.trace(lambda: decode_grouped(*arguments), arguments[1])
+    again = trace(lambda: decode_grouped(*arguments), arguments[1])
     assert torch.equal(first.result, untraced)
     assert first.programs == again.programs

@@ -49,7 +49,7 @@ def test_a_log_has_the_bytes_of_the_weights_and_of_a_block(copied, dtype, size, 
     weights = [weight for _, weight in random_weights(model.config, 0)]
     num_bytes = sum(weight.numel() * (4 if weight.dim() == 1 else size) for weight in weights)
     assert engine.log_header().weight_bytes == num_bytes  # norms are float32
-    caches = engine.core.runner._attention.kv_caches
+    caches = engine.core.runner.plain._attention.kv_caches
     assert 7 * engine.log_header().block_bytes == sum(cache.nbytes for cache in caches)
 
 

@@ -84,7 +84,7 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
         assert all(words in keys for words in ("R race", "7 how", "q leave"))
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
-        engine.core.runner.answers["more"] = [1, 2, 3]
+        engine.core.runner.plain.answers["more"] = [1, 2, 3]
         engine.step()
         put(app, *events[before:])
         await until(pilot, lambda: "LIVE" in header() and "more" in all_drawn(app))

@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.runtime.store.toys import QWEN3_DUMMY
+from minivllm.runtime.store.model_store import QWEN3_DUMMY
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")

@@ -23,6 +23,13 @@ from typing import Any
 
 from machine import ROOT
 
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.events.recording.log import LogWriter
+from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
+
 Row = dict[str, Any]
 
 PEERS = (("4", "1"), ("64", "32"))
@@ -102,20 +109,13 @@ def _bench(args: Namespace, name: str, *options: str) -> Row:
 
 
 def profile(args: Namespace) -> Iterator[Row]:
-    from profile_step import profiled_steps
+    from profile_step import profiled_steps  # late: it imports torch, which other stages do not
 
     return profiled_steps(args.out, dry_run=args.dry_run)
 
 
 def demo(args: Namespace) -> Iterator[Row]:
     """Play a scenario. As key `X` does in the dashboard, trace the first decode of a sequence."""
-    from minivllm.config import EngineConfig
-    from minivllm.engine.engine import LLMEngine
-    from minivllm.events import types as ev
-    from minivllm.events.recording.log import LogWriter
-    from minivllm.lessons.scenarios.player import ScenarioPlayer
-    from minivllm.lessons.scenarios.scenarios import SCENARIOS
-
     scenario, path = SCENARIOS["shared-prefix"], args.out / "recording.jsonl"
     model = "tiny-random" if args.dry_run else args.model
     engine = LLMEngine.from_config(

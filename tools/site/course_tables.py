@@ -68,7 +68,8 @@ def all_exercises() -> str:
 
 
 def rules() -> str:
-    return table(("rule", "what it says"), ((f"`{key}`", rule.says) for key, rule in RULES.items()))
+    rows = ((f"`{name}`", rule["says"]) for name, rule in RULES.items())
+    return table(("rule", "what it says"), rows)
 
 
 def weeks() -> str:

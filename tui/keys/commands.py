@@ -141,7 +141,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("engine.xray", "X", lambda app: app.engine_keys.xray(),
             "Kernel x-ray", "Trace the attention kernel at the selected sequence's next token.",
             "Engine"),
-    Command("engine.tokens", "W", lambda app: app.engine_keys.tokens(),
+    Command("engine.tokens", "W", lambda app: app.look_keys.tokens(),
             "Explain tokens", "Open the Choice screen; there, stop or start explaining the tokens.",
             "Engine"),
     Command("app.theme", "t", lambda app: app.toggle_theme(),

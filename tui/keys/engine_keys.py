@@ -1,24 +1,21 @@
 """`EngineKeys`: the keys that control an engine in this process. Without one, each key says so."""
 
-from typing import TYPE_CHECKING
-
 from msgspec import structs
 
 from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
 from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.control import ASKED_HERE, EngineControl, Question
+from minivllm.tui.dashboard import Dashboard
 from minivllm.tui.draw.selection import sequence
+from minivllm.tui.keys.time_keys import TimeKeys
 from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 from minivllm.tui.state.decisions import layer_and_head
 
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
-
 
 class EngineKeys:
-    def __init__(self, app: "DashboardApp") -> None:
-        self._app, self._context = app, app.context
+    def __init__(self, app: Dashboard, time_keys: TimeKeys) -> None:
+        self._app, self._context, self._time = app, app.context, time_keys
         self._records_mass = False
         self._layer: int | None = None
         self._head: int | None = None
@@ -37,18 +34,18 @@ class EngineKeys:
     def pause(self) -> None:
         control = self._control()
         if control is not None and control.pauses_with_picture:
-            self._app.time_keys.toggle()
+            self._time.toggle()
         elif control is not None:
             control.resume() if control.state().paused else control.pause()
 
     def step(self) -> None:
         if control := self._control():
-            self._app.time_keys.follow_steps()
+            self._time.follow_steps()
             control.step()
 
     def phase(self) -> None:
         if control := self._control():
-            self._app.time_keys.follow_steps()
+            self._time.follow_steps()
             self.watch_first()  # so that the candidates are on the screen before the draw
             control.step_phase()
 
@@ -57,7 +54,7 @@ class EngineKeys:
 
             def ask(question: Question | None) -> None:
                 if question is not None:
-                    self._app.time_keys.leave_the_past()
+                    self._time.leave_the_past()
                     self._arrived_before = set(self._context.own.recording.head.fold.requests)
                     control.add_request(*question)
 
@@ -78,7 +75,7 @@ class EngineKeys:
 
     def burst(self) -> None:
         if control := self._control():
-            self._app.time_keys.leave_the_past()
+            self._time.leave_the_past()
             control.add_burst()
 
     def abort(self) -> None:
@@ -157,12 +154,10 @@ class EngineKeys:
                 " seconds; the trace appears on the Blocks screen (2)."
             )
 
-    async def tokens(self) -> None:
-        """Open the Choice screen; there, stop or start explaining the sequence's tokens."""
+    def tokens(self) -> None:
+        """Stop or start explaining the sequence's tokens."""
         control, view = self._context.control, self._context.transport.view
-        if self._app.current_mode != "choice":
-            await self._app.look_keys.screen("choice")
-        elif control is None:
+        if control is None:
             self._app.tell(how_to_explain(self._context, view, self._context.selection.seq_id))
         elif seq_id := self._select_running():
             on = self._explained[seq_id] = not self._explained.get(seq_id, False)

@@ -3,7 +3,6 @@
 import time
 from bisect import bisect_left
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
@@ -15,16 +14,16 @@ from minivllm.tui.answers.code import rule_of, source_of
 from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.context import Context
+from minivllm.tui.dashboard import Dashboard
 from minivllm.tui.draw.portable import Ascii, to_ascii
 from minivllm.tui.draw.selection import Target, block, sequence, token
 from minivllm.tui.keys.commands import COMMANDS
+from minivllm.tui.keys.engine_keys import EngineKeys
+from minivllm.tui.keys.race_keys import RaceKeys
 from minivllm.tui.screens.dialogs import AskScreen, LeaveScreen, TextScreen, whole_number
 from minivllm.tui.screens.help import HelpScreen
 from minivllm.tui.widgets.choice.choice import chosen_sequence
 from minivllm.tui.widgets.frame.panel import Panel
-
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
 
 _NO_FOCUS = "No panel has the focus: tab moves the focus, ↑ and ↓ select an item."
 _LONGEST_NAME = 60
@@ -38,8 +37,8 @@ _SCREEN_OF = {
 
 
 class LookKeys:
-    def __init__(self, app: "DashboardApp") -> None:
-        self._app = app
+    def __init__(self, app: Dashboard, engine_keys: EngineKeys, race_keys: RaceKeys) -> None:
+        self._app, self._engine, self._race = app, engine_keys, race_keys
         self._context = app.context
         self.visited: list[str] = []
         """Names of the screens that `back` returns to, newest last."""
@@ -48,16 +47,23 @@ class LookKeys:
 
     async def screen(self, name: str) -> None:
         if name == "choice":
-            self._app.engine_keys.watch_first()  # so that there is something to see
+            self._engine.watch_first()  # so that there is something to see
         if name != self._app.current_mode:
             self.visited.append(self._app.current_mode)
             await self.go(name)
 
+    async def tokens(self) -> None:
+        """Open the Choice screen; there, stop or start explaining the sequence's tokens."""
+        if self._app.current_mode != "choice":
+            await self.screen("choice")
+        else:
+            self._engine.tokens()
+
     async def go(self, name: str) -> None:
         if name == "compare":
-            self._app.race_keys.show()
+            self._race.show()
         else:
-            self._app.race_keys.hide()
+            self._race.hide()
         await self._app.switch_mode(name)
         self._app.call_after_refresh(self._app.draw)
 
@@ -211,7 +217,7 @@ class LookKeys:
                 # A sample or beam does not arrive: for it, the picture stays at this moment.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
-            self._app.engine_keys.watch_selected()
+            self._engine.watch_selected()
             await self.open()
         self._app.draw()
 
@@ -227,10 +233,8 @@ class LookKeys:
             self._app.tell(f"Saved {name}.")
 
     def save(self) -> None:
-        recording, num_events = (
-            self._context.transport.recording,
-            len(self._context.transport.recording),
-        )
+        recording = self._context.transport.recording
+        num_events = len(recording)
         try:
             self._app.tell(save_recording(recording))
         except EventLogError as error:

@@ -4,21 +4,17 @@ While the Compare screen shows a race, the race takes the place of the dashboard
 the context. So all keys of time, the time bar and the top line work on the race.
 """
 
-from typing import TYPE_CHECKING
-
 from minivllm.errors import EventLogError
 from minivllm.text import clean
 from minivllm.tui.context import Context
 from minivllm.tui.control import Entry
+from minivllm.tui.dashboard import Dashboard
 from minivllm.tui.race import RaceRuns
 from minivllm.tui.screens.dialogs import RaceScreen
 
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
-
 
 class RaceKeys:
-    def __init__(self, app: "DashboardApp") -> None:
+    def __init__(self, app: Dashboard) -> None:
         self._app = app
 
     @property
@@ -47,7 +43,7 @@ class RaceKeys:
         except EventLogError as error:
             self._app.tell(str(error))
         else:
-            await self._app.look_keys.screen("compare")
+            await self._app.run_action("screen('compare')")
             self._app.draw()
 
     def cancel(self) -> None:

@@ -5,17 +5,14 @@ the picture is live. So nothing is missed while someone reads.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from minivllm.tui.control import EngineControl
+from minivllm.tui.dashboard import Dashboard
 from minivllm.tui.time.transport import State, Transport
-
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
 
 
 class TimeKeys:
-    def __init__(self, app: "DashboardApp") -> None:
+    def __init__(self, app: Dashboard) -> None:
         self._app = app
         self._state: State = app.context.own.state
         """Of the dashboard's own recording, at the last look."""

@@ -2,7 +2,9 @@
 
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.sources.source import EventSource
+from minivllm.tui.sources.tail import TailSource
 
 
 def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> EventSource[V]:
@@ -11,15 +13,11 @@ def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> Event
     follow: whether the file is still being written (`attach`) or complete (`replay`)
     Raises `EventLogError` with one sentence if the source cannot be opened.
     """
-    # Import late: http.client is slow to import.
     if text.lower().startswith(("http://", "https://")):
+        # Late: http.client is slow to import.
         from minivllm.tui.sources.http_source import HttpSource
 
         return HttpSource(text, codec=codec)
     if follow:
-        from minivllm.tui.sources.tail import TailSource
-
         return TailSource(text, codec=codec)
-    from minivllm.tui.sources.replay import ReplaySource
-
     return ReplaySource(text, codec=codec)

@@ -7,14 +7,11 @@ report connections, so a dead server looks like a silent server.
 
 from collections import deque
 from threading import Event, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from minivllm.errors import ConfigError, EventLogError
 from minivllm.events.vllm_kv_wire import KVEventBatch, decode_batch
 from minivllm.tui.sources.source import SourceStatus
-
-if TYPE_CHECKING:
-    import zmq
 
 LOOK_MILLISECONDS = 100
 """Maximum time until the thread notices that it should end."""
@@ -69,10 +66,10 @@ class KVEventReader:
     def _run(self) -> None:
         while not self._closing.is_set():
             if self._socket.poll(LOOK_MILLISECONDS):
-                self._take(self._socket)
+                self._take()
 
-    def _take(self, socket: "zmq.Socket") -> None:
-        frames = socket.recv_multipart()
+    def _take(self) -> None:
+        frames = self._socket.recv_multipart()
         try:
             if len(frames) != 3 or len(frames[1]) != 8:
                 raise EventLogError(

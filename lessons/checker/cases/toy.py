@@ -61,7 +61,7 @@ class ToyRunner:
             for end, slot in enumerate(slots, item.start + 1):
                 if slot != NOT_WRITTEN:
                     self._kv[slot] = _digest_of_prefix(token_ids[:end])
-        return StepResult([digest for item in plan.scheduled for digest in self._rows(item)])
+        return StepResult(plan, [digest for item in plan.scheduled for digest in self._rows(item)])
 
     def _rows(self, item: ScheduledSequence) -> Iterator[int]:
         """One digest for each sampling sequence, and one after each draft."""

@@ -98,11 +98,8 @@ def _generation(draw: Draw) -> Case:
 
 
 def _generate(case: Case, name: str) -> Lines:
-    from importlib import import_module
-
-    ours = import_module("minivllm.lessons.shown.tiny_attention")
     model = _watched_model(case["seed"])
-    tokens = getattr(ours, name)(model, list(case["prompt"]), case["max_tokens"])
+    tokens = getattr(tiny_attention, name)(model, list(case["prompt"]), case["max_tokens"])
     yield f"prompt {case['prompt']}, max_tokens {case['max_tokens']}"
     yield from (f"    token {number}: {step}" for number, step in enumerate(model.steps, 1))
     yield f"    tokens {list(tokens)}; {model.num_computed} went through the model"

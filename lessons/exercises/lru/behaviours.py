@@ -1,5 +1,6 @@
 """Checks for lru: random operations on a queue and on a pool, then an engine short of blocks."""
 
+import sys
 from typing import Any
 
 from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
@@ -133,8 +134,6 @@ def takes_constant_time(case: Case) -> Lines:
 
 
 def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
-    import sys
-
     lines = 0
 
     def count(frame: object, event: str, argument: object) -> Any:

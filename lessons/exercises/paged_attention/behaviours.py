@@ -2,7 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+import torch
+
 from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
 
 HEAD_SIZE = 8
 close = nearly(2e-3)
@@ -35,13 +41,6 @@ def _backend(case: Case) -> tuple[Any, ...]:
     The cache holds the contexts. Slots that this step writes hold 5.0 at first. If `cached`, the
     first row is already in its slot. Unused slots hold NaN.
     """
-    import numpy as np
-    import torch
-
-    from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
-    from minivllm.runtime.input_batch import CommonAttentionMetadata
-    from minivllm.runtime.kv_cache import KVCacheSpec
-
     torch.set_num_threads(1)
     torch.manual_seed(case["seed"])
     size, heads = case["block_size"], case["num_kv_heads"]
@@ -132,8 +131,6 @@ def reads(case: Case) -> Lines:
     and where do its values begin?
     """
     # Read arbitrary blocks. The last `padding` tokens of each sequence are padding.
-    import torch
-
     backend, _metadata, _, _key, _value = _backend(case)
     cache = backend.kv_caches[0].nan_to_num_(9.0)
     ids = torch.tensor(

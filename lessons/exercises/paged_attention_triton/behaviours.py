@@ -7,6 +7,8 @@ to show one mistake.
 import itertools
 from typing import Any
 
+import torch
+
 from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
@@ -53,8 +55,6 @@ def _laid_out(tensor: Any, layout: str) -> Any:
     The layouts: contiguous, the first heads of wider rows, or head after head. There is room for
     every layout, so a kernel that assumes the wrong one reads NaN and not foreign memory.
     """
-    import torch
-
     rows, heads, size = tensor.shape
     strides = {
         "plain": (heads * size, size),
@@ -70,8 +70,6 @@ def _inputs(case: Case) -> dict[str, Any]:
 
     Unused slots are NaN, and entries after a table's end are invalid block ids.
     """
-    import torch
-
     torch.set_num_threads(1)
     torch.manual_seed(case["seed"])
     size, heads, head_size, lengths = (
@@ -114,11 +112,16 @@ def _inputs(case: Case) -> dict[str, Any]:
     }
 
 
-def _tell(case: Case) -> Lines:
+def _decode(inputs: dict[str, Any]) -> torch.Tensor:
+    # Late: without Triton, the exercise cannot run but still has its page.
     from minivllm.kernels.attention.decode_naive import decode_naive
 
+    return decode_naive(**inputs)
+
+
+def _tell(case: Case) -> Lines:
     inputs = _inputs(case)
-    out = decode_naive(**inputs)
+    out = _decode(inputs)
     if inputs["out"] is not None:
         yield f"returns the given `out`: {out is inputs['out']}"
     for row, length in enumerate(case["seq_lens"]):
@@ -204,11 +207,9 @@ def reads(case: Case) -> Lines:
     head?
     """
     # The addresses of all loads, for each program.
-    from minivllm.kernels.attention.decode_naive import decode_naive
-
     inputs = _inputs(case)
     with recorded_loads() as loads:
-        decode_naive(**inputs)
+        _decode(inputs)
     yield from loads.strange(inputs)
     yield (
         f"{case['seq_lens']} tokens in blocks of {case['block_size']}, heads of"

@@ -59,14 +59,14 @@ def _addresses(tensor: Any) -> np.ndarray:
 @contextmanager
 def recorded_loads() -> Iterator[Loads]:
     """Record the loads of kernels that run in this context."""
-    from minivllm.kernels.mode import INTERPRETED
+    # Late: Triton can be missing, and chooses its mode when it is imported.
+    from minivllm.kernels import mode
 
     loads = Loads()
-    if not INTERPRETED:
+    if not mode.INTERPRETED:
         yield loads
         return
-    from triton.runtime.interpreter import interpreter_builder as builder
-
+    builder = mode.interpreter_builder
     load = builder.create_masked_load
 
     def create_masked_load(pointers: Any, mask: Any, *rest: Any) -> Any:

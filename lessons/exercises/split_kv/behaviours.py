@@ -3,7 +3,10 @@
 import itertools
 from typing import Any
 
+import torch
+
 from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
+from minivllm.runtime.attention.partial import attend_in_steps, merge
 
 
 def _numbers(tensor: Any) -> str:
@@ -31,8 +34,6 @@ def one_part(draw: Draw) -> Case:
 
 def _inputs(case: Case) -> tuple[Any, Any, Any]:
     """Return queries, keys and values; with `tokens_first` they are not contiguous."""
-    import torch
-
     torch.set_num_threads(1)
     torch.manual_seed(case["seed"])
     query_dtype, cache_dtype = (getattr(torch, name) for name in case["dtypes"])
@@ -49,8 +50,6 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
 
 def _mask(case: Case, dtype: Any) -> Any:
     """Return a mask, [batch, 1, 1, num_tokens], that never hides the first token, or None."""
-    import torch
-
     if case["mask"] == "none":
         return None
     mask = -torch.randint(0, 6, (case["batch"], 1, 1, case["num_tokens"])) / 2
@@ -78,8 +77,6 @@ def attends(case: Case) -> Lines:
     the log-sum-exp taken?
     """
     # All kinds of masks, both dtypes, more and fewer queries than tokens.
-    from minivllm.runtime.attention.partial import attend_in_steps
-
     query, key, value = _inputs(case)
     mask = _mask(case, query.dtype)
     output, lse = attend_in_steps(query, key, value, case["scale"], case["is_causal"], mask)
@@ -114,10 +111,6 @@ def merges(case: Case) -> Lines:
     both become those of the whole.
     """
     # Merge into two of three rows; scores can be large, one part much heavier than the other.
-    import torch
-
-    from minivllm.runtime.attention.partial import merge
-
     dtype = getattr(torch, case["dtype"])
     rows = slice(1, 3) if case["rows"] == "slice" else torch.tensor([2, 0])
     levels = torch.tensor(case["levels"], dtype=torch.float32).unsqueeze(1)
@@ -153,8 +146,6 @@ def splits(case: Case) -> Lines:
     Merge a third part into two. Does the log-sum-exp of the first two include both?
     """
     # A context is cut into parts; attend to each and merge the results.
-    from minivllm.runtime.attention.partial import attend_in_steps, merge
-
     query, key, value = _inputs(case)
     ends = sorted({cut % case["num_tokens"] for cut in case["cuts"]} | {0, case["num_tokens"]})
     parts = list(itertools.pairwise(ends))

@@ -4,8 +4,12 @@ The values of top_p are k / 997 or multiples of 1 / 4, so that every correct ord
 the same answer.
 """
 
+import torch
+
 from minivllm.core.request import Request
 from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
+from minivllm.runtime.sampling.logits_processors import to_weights
+from minivllm.runtime.sampling.sampler import Sampler
 from minivllm.sampling_params import SamplingParams
 
 
@@ -32,10 +36,6 @@ def small(draw: Draw, *which: str) -> Case:
 
 
 def _lines(case: Case) -> Lines:
-    import torch
-
-    from minivllm.runtime.sampling.logits_processors import to_weights
-
     torch.set_num_threads(1)
     logits = torch.tensor([row["logits"] for row in case["rows"]])
     params = [
@@ -127,10 +127,6 @@ def long_vocabulary(case: Case) -> Lines:
     The head shows the best 256 tokens. Is the sum of its weights the mass of the whole vocabulary?
     """
     # 700 tokens, with a distribution so flat that the nucleus may be longer than the head.
-    import torch
-
-    from minivllm.runtime.sampling.logits_processors import to_weights
-
     torch.set_num_threads(1)
     logits = torch.tensor(
         [[(i * (2 * case["step"] + 1) % 701) / 100 / case["flatness"] for i in range(700)]]
@@ -154,10 +150,6 @@ def samples(case: Case) -> Lines:
     The drawn tokens depend only on the weights and the seed. Which drawn token should have no
     weight?
     """
-    import torch
-
-    from minivllm.runtime.sampling.sampler import Sampler
-
     torch.set_num_threads(1)
     sampler = Sampler(eos_token_ids=[])
     for number, row in enumerate(case["rows"]):

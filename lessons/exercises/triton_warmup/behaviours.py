@@ -6,6 +6,8 @@ masks changes the room, which is checked, and not the memory of the process.
 
 from typing import Any
 
+import torch
+
 from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
@@ -26,8 +28,6 @@ def _matrix(draw: Draw, *, most_columns: int, room: bool) -> Case:
 
 def _padded(rows: int, columns: int, between: int) -> tuple[Any, Any]:
     """A tensor of marks, and the part of it with `rows` rows that are `between` numbers apart."""
-    import torch
-
     stride = columns + between
     whole = torch.full((2 * ROOM + (rows + 1) * stride + ROOM * rows,), MARK)
     return whole, whole.as_strided((rows, columns), (stride, 1), ROOM)
@@ -35,8 +35,6 @@ def _padded(rows: int, columns: int, between: int) -> tuple[Any, Any]:
 
 def _inputs(case: Case) -> tuple[Any, Any, Any, Any]:
     """Return x, factors, out and the tensor around out."""
-    import torch
-
     torch.set_num_threads(1)
     rows, columns = case["rows"], case["columns"]
     _, x = _padded(rows, columns, case["x_room"])
@@ -47,11 +45,16 @@ def _inputs(case: Case) -> tuple[Any, Any, Any, Any]:
     return x, factors, out, whole
 
 
-def _results(case: Case) -> Lines:
+def _scale_rows(*tensors: torch.Tensor) -> None:
+    # Late: without Triton, the exercise cannot run but still has its page.
     from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
 
+    scale_rows(*tensors)
+
+
+def _results(case: Case) -> Lines:
     x, factors, out, whole = _inputs(case)
-    scale_rows(x, factors, out)
+    _scale_rows(x, factors, out)
     what = f"{case['rows']} rows of {case['columns']} columns"
     strides = f"strides {x.stride(0)} and {out.stride(0)}"
     for row in range(case["rows"]):
@@ -105,11 +108,9 @@ def reads(case: Case) -> Lines:
     A number that is read and then not stored was read all the same. Which loads have a mask?
     """
     # The addresses of all loads, for each program.
-    from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
-
     x, factors, out, _ = _inputs(case)
     with recorded_loads() as loads:
-        scale_rows(x, factors, out)
+        _scale_rows(x, factors, out)
     for row in range(case["rows"]):
         factor = factors[row].data_ptr()
         numbers = [x[row, column].data_ptr() for column in range(case["columns"])]

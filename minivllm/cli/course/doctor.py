@@ -1,6 +1,7 @@
 """`minivllm doctor`: checks this machine in less than a minute and prints a line for each check.
 
-The exit status is 0 if the course works on this machine, else 1.
+The exit status is 0 if the course works on this machine, else 1. Each check imports what it examines
+itself, because a library can be missing or damaged.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from minivllm.cli.terminal import has_utf8
 from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import format_bytes
+from minivllm.runtime.store.provenance import HOUSE_FOLDER, provenance_of
 from minivllm.text import plural
 
 ENOUGH_MEMORY = 1_000_000_000, 3_000_000_000
@@ -133,11 +135,11 @@ def check_sandbox() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
     from minivllm.lessons.checker.catalogue import find_exercise
-    from minivllm.lessons.checker.child.session import Session
+    from minivllm.lessons.checker.child.session import Worker
 
     exercise = find_exercise("lru")
-    with Session(exercise, exercise.source_file) as session:
-        failure = session.start()
+    with Worker(exercise) as worker:
+        failure = worker.ask(str(exercise.source_file)).failure
     if failure is not None:
         return Finding("bad", f"exercises cannot run: {failure.text}")
     return Finding("ok", "exercises run, with limits on time and memory")
@@ -160,7 +162,6 @@ def check_terminal() -> Finding:
 
 def check_house_model() -> Finding:
     from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
-    from minivllm.runtime.store.provenance import HOUSE_FOLDER, provenance_of
 
     check_checkpoint(HOUSE_FOLDER)
     return Finding("ok", str(provenance_of(HOUSE_FOLDER)))
@@ -169,7 +170,6 @@ def check_house_model() -> Finding:
 def check_chat_model() -> Finding:
     """Look for the chat model in the caches; the doctor downloads nothing."""
     from minivllm.runtime.store.model_store import ModelStore
-    from minivllm.runtime.store.provenance import provenance_of
 
     found = ModelStore().smollm2_if_here()
     if found is None:

@@ -2,30 +2,16 @@
 
 `minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo PATH NAME
 [options of demo]`. PATH is the student's file, or a folder of pieces. The code is replaced before
-the engine is imported. Each exercise has a scenario that runs the student's code.
+the engine is imported: `exercise_scenario` imports it and plays.
 """
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
-from minivllm.cli import build_parser, status_of
-from minivllm.lessons.checker.catalogue import POLICY_MODULE, find_exercise
+from minivllm.cli import status_of
+from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.child.imports import import_files, where_in
 from minivllm.text import clean
-
-OPTIONS: dict[str, tuple[str, str]] = {
-    "copy-on-write": ("--scenario", "parallel-sampling"),
-    "preemption": ("--scenario", "memory-pressure"),
-    "paged-attention": ("--attention-backend", "torch"),
-    "split-kv": ("--attention-backend", "torch"),
-    "paged-attention-triton": ("--attention-backend", "triton:naive"),
-    "verify-drafts": ("--scenario", "speculation"),
-    "own-policy": ("--scenario", "burst"),
-}
-"""Exercise -> the options of `demo` that make its code run. Without a GPU, Triton code is
-interpreted, and a step takes seconds.
-"""
 
 
 def run(path: Path, names: list[str], options: list[str]) -> int:
@@ -35,7 +21,7 @@ def run(path: Path, names: list[str], options: list[str]) -> int:
         files = {find_exercise(names[0]).module: path}
     try:
         import_files(files)
-        return status_of(lambda: _demo(names, options, of_pieces=path.is_dir()))
+        return status_of(lambda: _play(names, options, of_pieces=path.is_dir()))
     except Exception as error:  # raised by the student's code, or by the engine because of it
         places = [(file, where) for file in files.values() if (where := where_in(file, error))]
         file, where = (*places, (path, ""))[0]
@@ -47,26 +33,11 @@ def run(path: Path, names: list[str], options: list[str]) -> int:
         return 1
 
 
-def _demo(names: list[str], options: list[str], *, of_pieces: bool) -> int:
-    # Import after the student's modules are there: these import the engine.
-    from minivllm.cli.serving import demo
-    from minivllm.lessons.scenarios.capstone import capstone
-    from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
+def _play(names: list[str], options: list[str], *, of_pieces: bool) -> int:
+    # Late: it imports the engine, and the student's modules must be there first.
+    from minivllm.cli.course.exercise_scenario import play
 
-    needed = () if of_pieces else OPTIONS.get(names[0], ())
-    args = build_parser("demo").parse_args(["demo", *needed, *options])
-    if of_pieces:
-        drafts = {"speculative_config": dict(PROMPT_LOOKUP)} if "verify-drafts" in names else {}
-        return demo.play(args, capstone(f"this engine runs on your {', '.join(names)}.", **drafts))
-    exercise = find_exercise(names[0])
-    if exercise.is_open:
-        from minivllm.core import scheduler
-
-        own_policy = import_module(POLICY_MODULE).OwnPolicy
-        scheduler.create_request_queue = lambda policy: own_policy()
-    if exercise.name == "stop-strings":
-        return demo.play(args, capstone("finn, whose story ends at a stop string."))
-    return demo.run(args)
+    return play(names, options, of_pieces=of_pieces)
 
 
 if __name__ == "__main__":

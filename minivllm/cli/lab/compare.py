@@ -14,10 +14,10 @@ import shlex
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.progress import Progress, TaskID
 
+from minivllm import runtime
 from minivllm.cli.loading import loading
 from minivllm.cli.options import ReadSpeculativeConfig, add_option
 from minivllm.cli.terminal import note
@@ -30,9 +30,6 @@ from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, fitted, make_trace
 from minivllm.lab.plot import check_plot
 from minivllm.lessons.scenarios.scenario import Scenario
-
-if TYPE_CHECKING:
-    from minivllm.runtime.loader import LoadedModel
 
 _ROWS = (
     ("blocks of the KV cache", "num_blocks", "{:,}"),
@@ -79,10 +76,8 @@ def run(args: argparse.Namespace) -> int:
         check_plot(Path(args.plot))
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
     with loading(args.model):
-        from minivllm.runtime.loader import load_model
-
         set_num_threads(args.num_threads)
-        model = load_model(EngineConfig(**common))
+        model = runtime.load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     trace = fitted(trace, model.config.max_position_embeddings)
     budget = args.kv_budget or _bytes_of_blocks(EngineConfig(**common, **trace.options), model)
@@ -123,11 +118,9 @@ def _parse_sides(args: argparse.Namespace) -> list[Configuration]:
     return sides
 
 
-def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:
+def _bytes_of_blocks(config: EngineConfig, model: "runtime.LoadedModel") -> int:
     """Memory of the trace's blocks in the model's own dtype."""
-    from minivllm.runtime.kv_cache import KVCacheSpec
-
-    spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
+    spec = runtime.KVCacheSpec.of(model.config, config.block_size, model.dtype)
     return config.num_gpu_blocks_override * spec.bytes_per_block
 
 

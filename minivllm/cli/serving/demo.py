@@ -120,7 +120,7 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
 
 def _model_of_this_machine() -> str:
     """Return the chat model if it is here, else the house model. Never uses the network."""
-    from minivllm.runtime.store.model_store import ModelStore
+    from minivllm.runtime.store.model_store import ModelStore  # late: `--help` does not need it
 
     if ModelStore().smollm2_if_here() is not None:
         return CHAT_MODEL

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import BenchError
@@ -27,9 +27,7 @@ from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
 from minivllm.lab.common.report import Report, add_model_arguments, add_number, progress_bar
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.runtime.store.model_store import resolve_for_transformers
-
-if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
+from minivllm.runtime.text.tokenizer import Tokenizer
 
 TEXT_LEN, BEGUN_LEN = 150, 10
 """Tokens of a given text, and how many of them the prompt repeats: the model copies the rest."""

@@ -16,6 +16,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.runtime.store.model_store import ModelStore
+from minivllm.runtime.store.provenance import provenance_of
 
 DEFAULT_MODEL = "smollm2"
 DEFAULT_DTYPE = "float32"
@@ -143,8 +145,5 @@ def _weights_of_default_model(result: dict[str, object]) -> str | None:
     """Say which files `smollm2` stands for on this machine; None for results without it."""
     if result.get("model") != DEFAULT_MODEL:
         return None
-    from minivllm.runtime.store.model_store import ModelStore
-    from minivllm.runtime.store.provenance import provenance_of
-
     here = ModelStore().smollm2_if_here()
     return None if here is None else str(provenance_of(here))

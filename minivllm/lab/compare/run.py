@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from minivllm import runtime
 from minivllm.clock import MonotonicClock, ProcessorClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -23,9 +24,6 @@ from minivllm.lab.plot import Curves, plot
 from minivllm.lessons.scenarios.player import ScenarioPlayer, send
 from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.sampling_params import SamplingParams
-
-if TYPE_CHECKING:
-    from minivllm.runtime.loader import LoadedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Run:
     """Request id -> token ids of each output of the request."""
 
 
-def check_trace(config: EngineConfig, model: LoadedModel, trace: Scenario) -> None:
+def check_trace(config: EngineConfig, model: runtime.LoadedModel, trace: Scenario) -> None:
     """Raise the engine's `MinivllmError` if it refuses a request of `trace`; run no step."""
     engine = LLMEngine.from_model(config, model)
     for request in trace.arrivals:
@@ -49,7 +47,7 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Scenario) -> No
 
 def run_trace(
     config: EngineConfig,
-    model: LoadedModel,
+    model: runtime.LoadedModel,
     trace: Scenario,
     recording: Path,
     watch: Callable[[int, int], object] = lambda steps, ended: None,

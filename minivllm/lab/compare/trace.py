@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
+from minivllm import runtime
 from minivllm.errors import ConfigError
 from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
-
-if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 def _halves(rng: Random) -> tuple[int, int]:
@@ -56,7 +53,7 @@ def fitted(trace: Scenario, longest: int) -> Scenario:
     return replace(trace, options=options, waves=waves)
 
 
-def make_trace(name: str, tokenizer: Tokenizer, seed: int) -> Scenario:
+def make_trace(name: str, tokenizer: runtime.Tokenizer, seed: int) -> Scenario:
     """Return requests whose prompts are token ids, and options of the engine that serves them.
 
     The options always set `max_model_len` and `max_num_batched_tokens`.

@@ -1,8 +1,26 @@
 """The attention backend `cpu`: C kernels that read the KV cache in place.
 
-Once per step, `runtime/cpu/attention_work.py` cuts the work into parts. Once per layer, one kernel
-rotates queries and keys and writes keys and values into the cache; a second kernel attends. Chunks,
-decodes and shared prefixes all take this path.
+Once per layer, one kernel rotates queries and keys and writes keys and values into the cache; a
+second kernel attends. Chunks, decodes and shared prefixes all take this path. Once per step,
+`cut_into_parts` cuts the work for the second kernel:
+
+    tokens   0            128            ada and ben share a prefix of 128 tokens
+    ada      [ stretch 0 ][ stretch 1 ]  1 row: a decode
+    ben      [  (shared) ][ stretch 2 ]  3 rows: a chunk; each next row sees one token more
+    cleo     [ stretch 3 ]               1 row: a decode
+              level 0      level 1
+
+    stretch   rows and the tokens that they read: a shared prefix, or the rest of one sequence
+    lane      one row and one of the query heads that share a key head
+    part      up to 16 lanes of a stretch; one task for each key head
+    level     parts that can run at the same time; a row's softmax continues on the next level
+
+With 4 query heads per key head, stretch 0 has 4 rows * 4 = 16 lanes for each key head: one part.
+
+The kernel reads tiles of 16 tokens, counted from the start of the context, and its rounding depends
+on these tiles. So a shared prefix is rounded down to a multiple of 16, and a row's result does not
+depend on sharing, with one exception: a decode row with up to four query heads per key head takes
+another path in the kernel (`is_decode`), which can round the last bit differently.
 
 A chunk reads its own keys and values from the cache too. That is safe because all tokens are
 written before any token is read. A token marked `NOT_WRITTEN` is already in the cache, or another
@@ -20,11 +38,49 @@ import torch
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import CpuKernelsError
 from minivllm.kernels.cpu.ops import why_unsupported
+from minivllm.runtime.attention.prefix_groups import find_prefix_groups
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
-from minivllm.runtime.cpu.attention_work import cut_into_parts
 from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
+
+NUM_LANES = 16
+NUM_TOKENS_AT_ONCE = 16
+
+
+def _int64s(*names: str) -> np.dtype:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+PART = _int64s(
+    "first_entry",  # the stretch's first entry in `AttentionWork.rows`
+    "first_pair",  # pairs of a row and a query head, counted from the stretch's first row
+    "num_pairs",  # at most 16; the kernel's lanes
+    "table",  # start of the block table, in the flattened `AttentionWork.block_tables`
+    "begin",  # first token to read
+    "limit",  # number of tokens that the stretch's first row sees, from the context's start
+    "grows",  # how many more tokens each row sees than the row before: 0 or 1
+    "is_last",  # whether this is the last part of its rows
+    "is_decode",  # whether this is the last part of a single row
+)
+"""The fields of `struct part` in attention.c."""
+STRETCH = _int64s(
+    "level", "num_rows", "first_entry", "table", "begin", "limit", "grows", "is_last", "is_decode"
+)
+
+
+@dataclass(slots=True)
+class AttentionWork:
+    """The input of `CpuOps.attend` for all layers of a step; all arrays are int64."""
+
+    parts: np.ndarray
+    """[num_parts] of `PART`, level by level, longest first within a level."""
+    level_ends: np.ndarray
+    """[num_levels]: parts[: level_ends[i]] must be done before any part of level i + 1 starts."""
+    rows: np.ndarray
+    """[num_entries]: rows of the batch, stretch by stretch; here, a part's rows are neighbours."""
+    block_tables: np.ndarray
+    """[num_seqs, max_blocks]"""
 
 
 @dataclass(slots=True)
@@ -70,7 +126,7 @@ class CpuAttentionBackend(TorchAttentionBackend):
         tensors = (work.parts.view(np.int64), work.level_ends, work.rows, work.block_tables)
         workspace = torch.empty(2, len(common.slot_mapping), self._num_heads, dtype=torch.float32)
         return CpuAttentionMetadata(
-            self._tensor(common.slot_mapping), (*map(self._tensor, tensors), *workspace)
+            torch.from_numpy(common.slot_mapping), (*map(torch.from_numpy, tensors), *workspace)
         )
 
     def forward(
@@ -87,3 +143,59 @@ class CpuAttentionBackend(TorchAttentionBackend):
         output = query.new_empty(query.shape)  # contiguous, even if the query is not
         self._ops.attend(query, cache, *metadata.work, output, self._spec.num_kv_heads, self._scale)
         return output
+
+
+def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int) -> AttentionWork:
+    """Cut the attention of one step.
+
+    block_size: tokens per block of the cache; group: number of query heads that share a key head
+    """
+    first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
+    num_seqs, width = common.block_tables.shape
+    seqs = np.arange(num_seqs)
+    starts = common.num_computed_tokens
+    begins, levels = np.zeros(num_seqs, dtype=np.int64), np.zeros(num_seqs, dtype=np.int64)
+    rows = [np.arange(common.query_start_loc[-1])]
+    shared = []  # one `STRETCH` each
+    num_entries = len(rows[0])
+    prefixes = []
+    if num_seqs > 1:
+        prefixes, _ = find_prefix_groups(common.block_tables, starts // block_size, block_size)
+    for prefix in prefixes:
+        first = prefix.members[0]
+        begin = begins[first]
+        end = prefix.end_block * block_size // NUM_TOKENS_AT_ONCE * NUM_TOKENS_AT_ONCE
+        if begin == end:
+            continue
+        rows += [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in prefix.members]
+        num_rows = lengths[prefix.members].sum()
+        # All rows see the same tokens, and all have a later stretch.
+        shared.append(
+            (levels[first], num_rows, num_entries, first * width, begin, end, 0, False, False)
+        )
+        num_entries += num_rows
+        begins[prefix.members] = end
+        levels[prefix.members] += 1
+
+    own = np.empty(num_seqs, STRETCH)
+    own["level"], own["num_rows"], own["first_entry"] = levels, lengths, first_rows
+    own["table"], own["begin"], own["limit"] = seqs * width, begins, starts + 1
+    own["grows"], own["is_last"], own["is_decode"] = 1, True, lengths == 1
+
+    stretches = np.concatenate((np.array(shared, dtype=STRETCH), own))
+    num_pairs = stretches["num_rows"] * group
+    num_parts = -(-num_pairs // NUM_LANES)
+    of = np.repeat(np.arange(len(stretches)), num_parts)  # the stretch of each part
+    parts = np.empty(len(of), PART)
+    for name in set(PART.names) & set(STRETCH.names):
+        parts[name] = stretches[name][of]
+    parts["first_pair"] = (np.arange(len(of)) - (np.cumsum(num_parts) - num_parts)[of]) * NUM_LANES
+    parts["num_pairs"] = np.minimum(num_pairs[of] - parts["first_pair"], NUM_LANES)
+    level = stretches["level"][of]
+    num_tokens = parts["limit"] + parts["grows"] * (parts["first_pair"] // group) - parts["begin"]
+    return AttentionWork(
+        parts=parts[np.lexsort((-num_tokens, level))],
+        level_ends=np.cumsum(np.bincount(level)),
+        rows=np.concatenate(rows),
+        block_tables=np.ascontiguousarray(common.block_tables, dtype=np.int64),
+    )

@@ -25,6 +25,7 @@ import torch
 from safetensors.torch import load, save
 
 from minivllm.errors import KernelTraceError
+from minivllm.kernels import interprets_here
 from minivllm.runtime.step_result import DecodeSample
 
 WORKER_TIMEOUT = 120.0
@@ -37,7 +38,7 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
     Returns `ProgramTrace`s, or dicts of their fields. Raises `KernelTraceError`.
     """
     try:
-        return trace_here(sample) if _interprets_here() else _trace_in_worker(sample)
+        return trace_here(sample) if interprets_here() else _trace_in_worker(sample)
     except KernelTraceError:
         raise
     except Exception as error:  # a failed x-ray must not stop the engine
@@ -70,14 +71,6 @@ def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
         for tile in program.tiles
     )
     return replace(program, tiles=tiles)
-
-
-def _interprets_here() -> bool:
-    try:
-        from minivllm.kernels.mode import INTERPRETED
-    except ImportError:  # Triton was imported earlier, in a mode that cannot run here
-        return False
-    return INTERPRETED
 
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:

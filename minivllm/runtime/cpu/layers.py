@@ -46,10 +46,11 @@ class CpuLayers:
     def supports(decoder: Decoder) -> bool:
         """Whether layers.c can run the layers: our matrices, Llama's operations, and no biases."""
         config = decoder.config
+        if not config.is_llama:
+            return False
         linears = [linear for layer in decoder.layers for linear in _linears(layer)]
         return (
-            config.is_llama
-            and config.hidden_size % LANES == 0
+            config.hidden_size % LANES == 0
             and config.intermediate_size % LANES == 0
             and all(
                 linear.bias is None and isinstance(linear.matrix, CpuMatrix) for linear in linears

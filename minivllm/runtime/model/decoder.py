@@ -22,7 +22,12 @@ from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
 from minivllm.runtime.model.linear_backend import Matrix, activation_dtype, choose_linear_backend
 from minivllm.runtime.model.model_config import LongRopeScaling, ModelConfig
-from minivllm.runtime.model.weight_map import is_redundant, qk_norm_sizes, weight_shards
+from minivllm.runtime.model.weight_map import (
+    is_redundant,
+    qk_norm_sizes,
+    split_experts,
+    weight_shards,
+)
 from minivllm.runtime.quantization.stored_weight import (
     CheckpointWeight,
     StoredWeight,
@@ -37,6 +42,10 @@ Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor, CosSin], torch
 
 q: [num_tokens, num_heads, head_size]; k, v: [num_tokens, num_kv_heads, head_size]
 """
+
+
+ROUTED_AT_ONCE = 1 << 22
+"""Products that a router computes at once: 16 MiB."""
 
 
 class Linear(nn.Module):
@@ -179,14 +188,75 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """down(silu(gate(x)) * up(x))"""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, hidden_size: int, width: int) -> None:
         super().__init__()
-        self.gate_up_proj = Linear(2 * config.intermediate_size)
-        self.down_proj = Linear(config.hidden_size)
+        self.gate_up_proj = Linear(2 * width)
+        self.down_proj = Linear(hidden_size)
 
     def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
         return self.down_proj(ops.silu_and_mul(self.gate_up_proj(x)))
+
+
+class ExpertRouter(nn.Module):
+    """Chooses the experts of each token. Its weight is [num_experts, hidden_size]."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.num_experts), requires_grad=False)
+        self.top_k, self.norm_topk_prob = config.num_experts_per_tok, config.norm_topk_prob
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """x: [num_tokens, hidden_size] -> shares and numbers of experts, both [num_tokens, top_k]
+
+        Each row is summed up by itself, in float32. A product of matrices rounds as the size of the
+        batch wants it, and a last bit can choose another expert.
+        """
+        at_once = max(1, ROUTED_AT_ONCE // self.weight.numel())
+        weight = self.weight.float()
+        logits = [
+            (rows.float().unsqueeze(1) * weight).sum(-1)  # [num_rows, num_experts]
+            for rows in x.split(at_once)
+        ]
+        shares, experts = torch.cat(logits).softmax(-1).topk(self.top_k)
+        if self.norm_topk_prob:
+            shares = shares / shares.sum(-1, keepdim=True)
+        # In the order of experts, as transformers adds their results.
+        experts, order = experts.sort()
+        return shares.gather(1, order).to(x.dtype), experts
+
+
+class Experts(nn.Module):
+    """A mixture of experts: each token goes through `top_k` MLPs of many, chosen by the router.
+
+    The tokens of one expert run together, so that a step reads its weights once. This is why
+    memory, and not arithmetic, is the price of a large batch: soon every expert has a token.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.moe_intermediate_size or config.intermediate_size
+        self.gate = ExpertRouter(config)
+        self.experts = nn.ModuleList(
+            MLP(config.hidden_size, width) for _ in range(config.num_experts)
+        )
+
+    def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
+        """x: [num_tokens, hidden_size] -> the same shape"""
+        shares, experts = self.gate(x)
+        num_tokens, top_k = experts.shape
+        # Pairs of token and expert, sorted by expert: each expert's are one contiguous slice.
+        by_expert = experts.flatten().argsort(stable=True)
+        counts = experts.flatten().bincount(minlength=len(self.experts)).tolist()
+        results = x.new_empty(num_tokens * top_k, x.shape[1])
+        first = 0
+        for expert, count in zip(self.experts, counts, strict=True):
+            if count:
+                pairs = by_expert[first : first + count]
+                results[pairs] = expert(x[pairs // top_k], ops)
+                first += count
+        results = results.view(num_tokens, top_k, -1) * shares.unsqueeze(-1)
+        return results.sum(1)
 
 
 class DecoderLayer(nn.Module):
@@ -204,7 +274,10 @@ class DecoderLayer(nn.Module):
         self.self_attn = Attention(config, layer)
         self.attention_output_norm = norm(after)
         self.post_attention_layernorm = norm(not after)
-        self.mlp = MLP(config)
+        if config.has_experts(layer):
+            self.mlp = Experts(config)
+        else:
+            self.mlp = MLP(config.hidden_size, config.intermediate_size)
         self.mlp_output_norm = norm(after)
 
     def forward(
@@ -318,7 +391,7 @@ class Decoder(nn.Module):
         waiting_for = weight_shards(self.config)
         shards_left = Counter(shard.parameter for shard in waiting_for.values())
         waiting: dict[str, dict[int, CheckpointWeight]] = {}
-        for name, weight in weights:
+        for name, weight in split_experts(weights):
             if is_redundant(name, self.config):
                 continue
             shard = waiting_for.pop(name, None)
@@ -358,8 +431,14 @@ class Decoder(nn.Module):
             weight = plain_weight(stored, self.weight_dtype, self.device) if is_plain else stored
             module.matrix = self.make_matrix(weight, isinstance(module, Embedding))
         else:
-            data = torch.cat(parts).to(self.device, self.dtype)
-            self.stored_bytes += sum(part.nbytes for part in parts)
+            plain = [  # a router may be stored in another format
+                plain_weight([part], torch.float32, self.device)
+                if isinstance(part, StoredWeight)
+                else part
+                for part in parts
+            ]
+            data = torch.cat(plain).to(self.device, self.dtype)
+            self.stored_bytes += sum(part.nbytes for part in plain)
             setattr(module, name, nn.Parameter(data, requires_grad=False))
 
     @property
@@ -377,8 +456,15 @@ class Decoder(nn.Module):
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of weights that a step reads to decode one token."""
-        return self.weight_bytes - self.lookup_bytes
+        """Bytes of weights that a step reads to decode one token: of experts, those it takes."""
+        idle = sum(
+            matrix.num_bytes * (len(module.experts) - module.gate.top_k) // len(module.experts)
+            for module in self.modules()
+            if isinstance(module, Experts)
+            for expert in module.experts
+            for matrix in (expert.gate_up_proj.matrix, expert.down_proj.matrix)
+        )
+        return self.weight_bytes - self.lookup_bytes - idle
 
 
 def _shape(weight: CheckpointWeight) -> tuple[int, ...]:

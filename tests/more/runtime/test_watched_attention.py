@@ -32,7 +32,7 @@ def test_a_subprocess_gives_the_same_trace_and_a_log_keeps_it(model, keep_sample
     run.step(), run.step()
     here = xray.trace_here
     monkeypatch.setattr(xray, "trace_here", lambda sample: 1 / 0)
-    monkeypatch.setattr(xray, "_interprets_here", lambda: False)
+    monkeypatch.setattr(xray, "interprets_here", lambda: False)
     run.engine.trace_kernel("long.0")
     run.step()
     (traced,), (sample,) = run.traces(), keep_samples
@@ -47,7 +47,7 @@ def test_a_subprocess_gives_the_same_trace_and_a_log_keeps_it(model, keep_sample
 def test_a_worker_failure_is_reported_in_the_event_and_the_engine_continues(model, monkeypatch):
     run = Run(model)
     run.step(), run.step()
-    monkeypatch.setattr(xray, "_interprets_here", lambda: False)
+    monkeypatch.setattr(xray, "interprets_here", lambda: False)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     run.engine.trace_kernel("long.0")
     run.step()

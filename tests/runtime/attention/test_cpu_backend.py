@@ -12,7 +12,7 @@ from support.model.backend_cases import CpuCase
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import load_cpu_library
 from minivllm.runtime.attention.backend import choose_attention_backend
-from minivllm.runtime.cpu.attention_work import cut_into_parts
+from minivllm.runtime.attention.cpu_backend import cut_into_parts
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 

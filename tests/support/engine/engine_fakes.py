@@ -211,7 +211,7 @@ class FakeRunner:
         for item, content in zip(plan.scheduled, held, strict=True):
             self._read_back(item, content)
         # empty rows: `sample_tokens` draws from token ids
-        result = StepResult(logits=np.empty((len(plan.sampling_sequences()), 0)))
+        result = StepResult(plan, np.empty((len(plan.sampling_sequences()), 0)))
         return self.after(plan, watch) or result
 
     def device_works(self) -> bool:

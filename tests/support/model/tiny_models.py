@@ -3,8 +3,10 @@
 The models come from `transformers` and are the oracle; our decoder gets their weights.
 """
 
+import tempfile
 from types import SimpleNamespace
 
+import safetensors.torch
 import torch
 import transformers
 
@@ -36,6 +38,7 @@ _LLAMA3_ROPE = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+_EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2}
 GRANITE_FACTORS = {
     "embedding_multiplier": 12.0,
     "attention_multiplier": 0.25,
@@ -93,6 +96,20 @@ def make_peer(name: str) -> transformers.PreTrainedModel:
         case "ernie4_5":
             config = transformers.Ernie4_5Config(**_SIZES, head_dim=16)
             peer = transformers.Ernie4_5ForCausalLM(config)
+        case "qwen3-moe":  # its first layer has one MLP
+            config = transformers.Qwen3MoeConfig(
+                **_SIZES, **_EXPERTS, head_dim=16, moe_intermediate_size=32, decoder_sparse_step=2,
+                norm_topk_prob=True,
+            )  # fmt: skip
+            peer = transformers.Qwen3MoeForCausalLM(config)
+        case "olmoe":
+            config = transformers.OlmoeConfig(**_SIZES, **_EXPERTS, pad_token_id=0, eos_token_id=2)
+            peer = transformers.OlmoeForCausalLM(config)
+        case "granite-moe":
+            config = transformers.GraniteMoeConfig(
+                **_SIZES, **GRANITE_FACTORS, num_local_experts=5, num_experts_per_tok=2
+            )
+            peer = transformers.GraniteMoeForCausalLM(config)
         case "mistral":
             peer = transformers.MistralForCausalLM(
                 transformers.MistralConfig(**_SIZES, sliding_window=None)
@@ -108,7 +125,10 @@ def make_peer(name: str) -> transformers.PreTrainedModel:
 
 
 PEERS = ("llama", "llama3-rope-and-biases", "qwen2", "qwen3")
-MORE_PEERS = ("mistral", "smollm3", "granite", "phi3", "olmo2", "ernie4_5")
+MORE_PEERS = (
+    "mistral", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "qwen3-moe", "olmoe",
+    "granite-moe",
+)  # fmt: skip
 
 
 def config_of(peer: transformers.PreTrainedModel) -> ModelConfig:
@@ -117,13 +137,22 @@ def config_of(peer: transformers.PreTrainedModel) -> ModelConfig:
     )
 
 
+def checkpoint_of(peer: transformers.PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The weights under the names of its checkpoints; transformers keeps experts in one tensor."""
+    if not any("experts" in name for name in peer.state_dict()):
+        return peer.state_dict()
+    with tempfile.TemporaryDirectory() as directory:
+        peer.save_pretrained(directory)
+        return safetensors.torch.load_file(f"{directory}/model.safetensors")
+
+
 def load_into_ours(
     peer: transformers.PreTrainedModel,
     dtype: torch.dtype = torch.float32,
     linear_backend: LinearBackendName = "auto",
 ) -> Decoder:
     decoder = Decoder(config_of(peer), dtype, "cpu", linear_backend)
-    decoder.load_weights(peer.state_dict().items())
+    decoder.load_weights(checkpoint_of(peer).items())
     return decoder
 
 

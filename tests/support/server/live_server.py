@@ -90,7 +90,7 @@ class LiveServer:
 
     @property
     def runner(self) -> FakeRunner:
-        return self.engine.core.runner
+        return self.engine.core.runner.plain
 
     @property
     def gate(self) -> Gate:
@@ -133,7 +133,7 @@ class LiveServer:
         wait_for(lambda: not self.engine.has_unfinished_requests())
 
     def open_gate(self) -> None:
-        if isinstance(self.engine.core.runner, FakeRunner):
+        if isinstance(self.runner, FakeRunner):
             self.gate.open()
 
 

@@ -71,7 +71,7 @@ def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(
             if position >= item.sequence.num_cached_tokens
         }
 
-    stage.engine.core.runner.before = note
+    stage.engine.core.runner.plain.before = note
     model = DashboardModel(stage.header)
     for event in stage.run().events:
         model.apply(event)

@@ -32,7 +32,7 @@ class Watched:
         self.steps[self.stage.events[-1].step] = list(
             zip(inputs.positions.tolist(), inputs.token_ids.tolist(), slots, strict=True)
         )
-        return StepResult(logits=None)
+        return StepResult(plan, None)
 
 
 def check_all_steps(stage, model: DashboardModel, steps: dict[int, list[tuple]]) -> None:

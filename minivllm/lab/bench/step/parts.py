@@ -75,7 +75,7 @@ class Stopwatch:
 
 @contextmanager
 def watch_parts(engine: LLMEngine, watch: Watch) -> Iterator[None]:
-    runner, output_processor = engine.core.runner, engine.core.output_processor
+    runner, output_processor = engine.core.runner.plain, engine.core.output_processor
     decoder = runner._model.decoder
     methods = [
         (engine, "step", "step"),
@@ -101,7 +101,7 @@ def watch_parts(engine: LLMEngine, watch: Watch) -> Iterator[None]:
         ]  # fmt: skip
     methods += [(module, "forward", part) for module, part in modules]
     forward = runner._forward
-    runner._forward = runner._run_modules(runner._attention)
+    runner._forward = runner._forward_by_modules(runner._attention)
     for owner, name, part in methods:
         setattr(owner, name, _watched(getattr(owner, name), part, watch))
     try:

@@ -126,7 +126,7 @@ def measure(args: argparse.Namespace) -> Report:
     )
     clock = MonotonicClock()
     engine = LLMEngine.from_config(config, clock=clock)
-    model = engine.core.runner._model
+    model = engine.core.runner.plain._model
     now = waiting_clock(clock.now, model.device)
     bench = StepBench(engine, now)
     if args.trace is not None:
@@ -144,7 +144,7 @@ def measure(args: argparse.Namespace) -> Report:
     weights = model.decoder.bytes_per_token
     result = {
         "device": model.device.type,
-        "attention_backend": engine.core.runner.attention_backend,
+        "attention_backend": engine.core.runner.plain.attention_backend,
         "weight_bytes": weights,
         "machine_speed": speed,
         "read_weights_s": weights / speed["read_gb_per_s"] / 1e9,

@@ -22,12 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.peers import (
-    BenchEngine,
-    MinivllmEngine,
-    PeerProcess,
-    TransformersPeer,
-)
+from minivllm.lab.bench.throughput.peers import BenchEngine, MinivllmEngine, PeerProcess
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, EngineRounds, measure_rounds
 from minivllm.lab.bench.throughput.workloads import (
     MAX_NUM_SEQS,
@@ -46,8 +41,11 @@ from minivllm.lab.common.report import (
     positive_int,
     progress_bar,
 )
-from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
-from minivllm.runtime.store.toys import QWEN3_DUMMY
+from minivllm.runtime.store.model_store import (
+    QWEN3_DUMMY,
+    resolve_for_transformers,
+    resolve_model,
+)
 
 PEERS = ("transformers", "vllm", "llama.cpp")
 ALL = "all"
@@ -150,7 +148,7 @@ def measure(args: argparse.Namespace) -> Report:
                 [ours, *peers], requests_of, args.rounds, progress, spec.name, settle_s
             )
             result = {"workload": spec.name, "requests": spec.num_requests, "device": device}
-            result["attention_backend"] = ours.llm.llm_engine.core.runner.attention_backend
+            result["attention_backend"] = ours.llm.llm_engine.core.runner.plain.attention_backend
             # Dummy weights differ between engines.
             results.append(result | _result(measured, peers, args.model != QWEN3_DUMMY))
     return _report(results, args)
@@ -210,6 +208,8 @@ def _peers(
         checkpoint = resolve_for_transformers(args.model)
     for name, python in pythons.items():
         if python is None:
+            from minivllm.lab.bench.throughput.transformers_peer import TransformersPeer
+
             peers.append(TransformersPeer(checkpoint, args.dtype, device, args.peer_batch_size))
             continue
         weights = checkpoint or own_gguf(args.model)

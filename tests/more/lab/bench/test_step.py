@@ -28,7 +28,7 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine):
                 outputs = engine.step()
         return [output.outputs[0].token_ids for output in outputs]
 
-    decoder = engine.core.runner._model.decoder
+    decoder = engine.core.runner.plain._model.decoder
     assert tokens(is_watched=False) == tokens(is_watched=True)
     hooks = [(part._forward_hooks, part._forward_pre_hooks) for part in decoder.modules()]
     assert not any(map(any, hooks)) and "step" not in vars(engine)

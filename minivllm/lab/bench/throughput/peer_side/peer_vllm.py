@@ -5,6 +5,7 @@ scheduler. Environment variables are set before the import, at which vLLM reads 
 """
 
 import os
+from functools import partial
 
 PACKAGES = ("vllm", "torch")
 KV_CACHE_GIB = 1
@@ -17,8 +18,9 @@ class Engine:
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(KV_CACHE_GIB))
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-        from vllm import LLM
+        from vllm import LLM, SamplingParams
 
+        self._params = partial(SamplingParams, temperature=0, ignore_eos=True, detokenize=True)
         self._llm = LLM(
             model=settings["model"],
             dtype=settings["dtype"],
@@ -30,12 +32,7 @@ class Engine:
         )
 
     def generate(self, prompts: list[list[int]], max_tokens: list[int]) -> list[list[int]]:
-        from vllm import SamplingParams
-
-        params = [
-            SamplingParams(temperature=0, max_tokens=n, ignore_eos=True, detokenize=True)
-            for n in max_tokens
-        ]
+        params = [self._params(max_tokens=n) for n in max_tokens]
         outputs = self._llm.generate(
             [{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False
         )
