@@ -4,13 +4,17 @@ Almost any two or three characters that meet in a text can merge, so a text that
 at another place gets other token ids.
 """
 
+import hashlib
+import json
 import random
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 from gguf import GGUFWriter
-from support.model.gguf_files import HEAD_SIZE, HEADS, HIDDEN, MLP
 from tokenizers import pre_tokenizers
+
+from support.model.gguf_files import HEAD_SIZE, HEADS, HIDDEN, MLP
 
 _FRAGMENTS = [
     " ", "  ", "     ", "\n", "\n\n", " \n", "\n ", "\r\n", "\t", "\t\t", "\u00a0", "\u3000", " \t \n\n x",
@@ -35,6 +39,45 @@ def _texts() -> list[str]:
 
 
 TEXTS = _texts()
+RECORDED = Path(__file__).with_name("llama_cpp_token_ids.json")
+"""Name of a file below -> `digests` of the ids that llama.cpp gives; see `llama_cpp_peer`."""
+BYTE_LEVEL_RULES = [
+    "gpt-2", "phi-2", "olmo", "mellum", "smollm", "refact", "starcoder", "command-r", "llama3",
+    "llama-v3", "llama-bpe", "falcon3", "pixtral", "midm-2.0", "lfm2", "tekken", "dbrx",
+    "smaug-bpe", "qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "gpt-4o",
+]  # fmt: skip
+SENTENCEPIECE = {
+    "llama": {},
+    "llama without a space first": {"add_space_prefix": False},
+    "llama without bos, with eos": {"add_bos_token": False, "add_eos_token": True},
+    "phi-3": {"name": "Phi-3 mini"},
+}
+"""Name -> settings of a SentencePiece file."""
+
+
+def digests(token_ids: list[list[int]]) -> str:
+    """Four hexadecimal digits for the ids of each text."""
+    return "".join(hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:4] for ids in token_ids)
+
+
+def is_read_roughly(name: str, text: str) -> bool:
+    """Whether llama.cpp's ids differ from those of the model's own tokenizer.
+
+    It reads upper case and combining marks of these rules in ASCII only.
+    """
+    kinds = {unicodedata.category(char) for char in text if not char.isascii()}
+    return name in ("tekken", "gpt-4o") and any(
+        kind in ("Lu", "Lt") or kind[0] == "M" for kind in kinds
+    )
+
+
+def write_tokenizer(path: Path, name: str, arch: str = "llama") -> list[str]:
+    """Write one of the files above; return its tokens."""
+    if name in SENTENCEPIECE:
+        return write_sentencepiece(path, arch, **SENTENCEPIECE[name])
+    return write_bpe(path, name, arch)
+
+
 _CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<｜User｜>", "<｜begin▁of▁sentence｜>"]
 _USER_DEFINED = ["<think>", "</think>", "   "]
 _BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -57,7 +100,9 @@ def write_bpe(path: Path, pre: str | None, arch: str = "llama", **metadata: Any)
     plain = list(dict.fromkeys(plain))
     tokens = [*_CONTROL, *_USER_DEFINED, *plain]
     types = [3] * len(_CONTROL) + [4] * len(_USER_DEFINED) + [1] * len(plain)
-    writer = _writer(path, "gpt2", arch, tokens, types, {"bos_token_id": 4, "eos_token_id": 2} | metadata)
+    writer = _writer(
+        path, "gpt2", arch, tokens, types, {"bos_token_id": 4, "eos_token_id": 2} | metadata
+    )
     writer.add_token_merges([f"{a} {b}" for a, b in merges])
     if pre is not None:
         writer.add_tokenizer_pre(pre)
@@ -101,6 +146,8 @@ def _writer(
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     for name, value in ids.items():
+        if value is None:
+            continue
         add = writer.add_bool if isinstance(value, bool) else writer.add_uint32
         add(f"tokenizer.ggml.{name}", value)
     return writer
