@@ -102,7 +102,10 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
             raise UnsupportedModelError(
                 f"{header.path} has {reason}, which minivllm does not run: use another model."
             )
-    check_tokenizer(header)
+    model = _value(header, "tokenizer.ggml.model", str)
+    # Files made before May 2024 do not name the rule.
+    rule = _value(header, "tokenizer.ggml.pre", str, "default")
+    check_tokenizer(header.path, model, rule)
 
 
 def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from minivllm.runtime.checkpoint.gguf import GgufHeader, read_array
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _DIGIT = r"\p{N}"
 _ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-_QWEN2 = rf"{_ENDING}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*{_SPACES}"
-_LLAMA3 = _QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 _BEFORE = r"[^\r\n\p{L}\p{N}]?"
+_SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+_QWEN2 = rf"{_ENDING}|{_BEFORE}\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*{_SPACES}"
+_LLAMA3 = _QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 _UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
 _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _GPT4O = (
@@ -43,8 +43,7 @@ _SPLITS = {
     "gpt-4o": (_GPT4O,),
 }
 """Value of `tokenizer.ggml.pre` -> expressions that cut text into words, one after the other."""
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
-"""Values of `tokenizer.ggml.token_type`."""
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4  # of tokenizer.ggml.token_type
 _END_TEXTS = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>",
     "<end_of_turn>", "<｜end▁of▁sentence｜>",
@@ -52,18 +51,14 @@ _END_TEXTS = {
 """Files often name one end token of several, so llama.cpp knows the others by their text."""
 _NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 """Hugging Face's names of tokens -> llama.cpp's."""
-_SPACE = "\u2581"
-"""SentencePiece's character for a space."""
+_SPACE = "\u2581"  # in SentencePiece
 
 
-def check_tokenizer(header: GgufHeader) -> None:
+def check_tokenizer(path: Path, model: str, rule: str) -> None:
     """Raise `UnsupportedModelError` if the tokenizer cannot be rebuilt faithfully."""
-    model = header.metadata.get("tokenizer.ggml.model")
-    # Files made before May 2024 do not name the rule.
-    rule = header.metadata.get("tokenizer.ggml.pre", "default")
     if model != "llama" and (model != "gpt2" or rule not in _SPLITS):
         raise UnsupportedModelError(
-            f"{header.path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be"
+            f"{path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be"
             " rebuilt faithfully: use the model's safetensors checkpoint, or a newer GGUF file."
         )
 
@@ -129,7 +124,7 @@ def _sentencepiece(header: GgufHeader, tokens: list[str], types: list[int]) -> T
     merges = [
         (-scores[i], -cut, (tokens[i][:cut], tokens[i][cut:]))
         for i, type_ in enumerate(types)
-        if type_ == _NORMAL
+        if type_ in (_NORMAL, _USER_DEFINED)
         for cut in range(1, len(tokens[i]))
         if tokens[i][:cut] in vocab and tokens[i][cut:] in vocab
     ]

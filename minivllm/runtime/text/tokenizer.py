@@ -51,14 +51,11 @@ class Tokenizer:
         backend.no_truncation()
         backend.no_padding()
         added = backend.get_added_tokens_decoder().values()
-        special = {token.content for token in added if token.special}
-        in_vocabulary = [
-            token
-            for token in named_tokens.values()
-            if token not in special and backend.token_to_id(token) is not None
-        ]
+        ordinary = set(named_tokens.values()) - {t.content for t in added if t.special}
         # This adds no tokens; it marks these tokens as special, in case the file does not.
-        backend.add_special_tokens(in_vocabulary)
+        backend.add_special_tokens(
+            [token for token in sorted(ordinary) if backend.token_to_id(token) is not None]
+        )
         self._backend = backend
         self.named_tokens = named_tokens
         """For example `{"eos_token": "<|im_end|>"}`."""

@@ -112,7 +112,7 @@ def write_gguf(
     *,
     tied: bool = False,
     type_: GGMLQuantizationType = GGMLQuantizationType.F32,
-    pre: str = "gpt-2",
+    pre: str | None = "gpt-2",
     metadata: dict[str, Any] | None = None,
     extra_tensors: dict[str, np.ndarray] | None = None,
     integers: str = "",
@@ -135,7 +135,8 @@ def write_gguf(
     writer.add_value_length(HEAD_SIZE)
     writer.add_rope_dimension_count(HEAD_SIZE)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
+    if pre is not None:
+        writer.add_tokenizer_pre(pre)
     writer.add_token_list(VOCABULARY)
     writer.add_token_types([3] * len(SPECIAL) + [1] * (len(VOCABULARY) - len(SPECIAL)))
     writer.add_token_merges(MERGES)
@@ -145,9 +146,9 @@ def write_gguf(
     writer.add_chat_template(CHAT_TEMPLATE)
     for key, value in (_METADATA.get(arch, {}) | (metadata or {})).items():
         writer.kv_data[0].pop(key, None)
-        {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)](
-            key, value
-        )
+        adders = {str: writer.add_string, int: writer.add_uint32}
+        adders |= {float: writer.add_float32, bool: writer.add_bool}
+        adders[type(value)](key, value)
     for name, weight in weights.items():
         permuted = arch in ("llama", "granite", "smollm3")
         if permuted and name.endswith(("q_proj.weight", "k_proj.weight")):
