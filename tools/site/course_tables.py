@@ -8,7 +8,7 @@ from lesson_page import front_matter, played
 from page_text import escaped, table
 
 from minivllm.lessons.checker.bugs.judge import RULES
-from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.checker.catalogue import by_part, exercises
 from minivllm.lessons.course.course import COURSE, SCREENS, VIEWS
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.teacher.script import Lesson, Track
@@ -57,7 +57,7 @@ def ideas() -> str:
 
 def all_exercises() -> str:
     rows = []
-    for exercise in exercises():
+    for exercise in [work for part in by_part().values() for work in part]:
         what = "the first wrong step of a recording"
         if not exercise.finds_bug:
             written = ", ".join(f"`{symbol}`" for symbol in exercise.symbol.split(", "))

@@ -75,6 +75,10 @@ export class Track {
     this.impossible = "";
     this.at = 0;
     this.moment = new Moment(header, state);
+    // Blocks and slots from here on are never used.
+    const { blocks, sequences } = this.moment.fold;
+    this.numBlocks = 1 + blocks.findLastIndex((block) => block.ref_cnt > 0 || block.hash !== null);
+    this.numSlots = 1 + Math.max(-1, ...[...sequences.values()].map(({ slot }) => slot ?? -1));
     let last = "";
     for (const [number, event] of events.entries()) {
       if (number % this.spacing === 0) this.copies.push(this.moment.copy());
@@ -85,6 +89,8 @@ export class Track {
         break;
       }
       this.at = number + 1;
+      this.numBlocks = Math.max(this.numBlocks, 1 + (event.block_id ?? -1));
+      this.numSlots = Math.max(this.numSlots, 1 + (event.slot ?? -1));
       if (event.ev === "block.hashed" || event.ev === "block.evicted") {
         this.owners.set(event, this.moment.ages.ownerOf(event));
       }
