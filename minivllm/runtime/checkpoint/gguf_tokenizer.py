@@ -125,7 +125,7 @@ def _sentencepiece(header: GgufHeader, tokens: list[str], types: list[int]) -> T
         (-scores[i], -cut, (tokens[i][:cut], tokens[i][cut:]))
         for i, type_ in enumerate(types)
         if type_ in (_NORMAL, _USER_DEFINED)
-        for cut in range(1, len(tokens[i]))
+        for cut in range(1, min(len(tokens[i]), 256))  # a damaged token can have megabytes
         if tokens[i][:cut] in vocab and tokens[i][cut:] in vocab
     ]
     ordered = [pair for _, _, pair in sorted(merges)]

@@ -88,6 +88,21 @@ def test_transformers_loads_the_whole_checkpoint_with_its_tokenizer(tmp_path, pr
     ]
 
 
+@pytest.mark.parametrize("arch", ["granite", "phi3", "ernie4_5"])
+def test_stored_blocks_compute_what_their_numbers_compute_though_rows_are_reordered(tmp_path, arch):
+    path, stored, plain = tmp_path / "m.gguf", tmp_path / "stored", tmp_path / "plain"
+    write_gguf(path, arch, type_=GGMLQuantizationType.Q8_0)
+    convert(path, plain)
+    stored.mkdir()
+    convert_gguf(path, stored, silent)
+    logits = []
+    for directory in (stored, plain):
+        model = load_model(EngineConfig(model=str(directory), dtype="float32"))
+        run = PlannedRunner(model.decoder)
+        logits.append(run.run((run.new(list(range(3, 60))), 57)))
+    assert torch.allclose(*logits, atol=1e-4 * float(logits[1].abs().max()))
+
+
 def rope_freqs(rope: dict[str, float], head_size: int) -> np.ndarray:
     """Return the divisors of Llama 3's frequencies, as llama.cpp's converter writes them."""
     base, original = rope["rope_theta"], rope["original_max_position_embeddings"]
