@@ -15,7 +15,7 @@ from minivllm.runtime.checkpoint.gguf import (
     read_gguf_header,
     read_rope_divisors,
 )
-from minivllm.runtime.checkpoint.gguf_tokenizer import check_tokenizer, convert_tokenizer
+from minivllm.runtime.checkpoint.gguf_tokenizer import SPLIT_RULES, convert_tokenizer
 from minivllm.runtime.model.model_config import FAMILIES, ModelConfig
 from minivllm.runtime.progress import Progress
 from minivllm.runtime.text.tokenizer import is_panic
@@ -105,7 +105,11 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     model = _value(header, "tokenizer.ggml.model", str)
     # Files made before May 2024 do not name the rule.
     rule = _value(header, "tokenizer.ggml.pre", str, "default")
-    check_tokenizer(header.path, model, rule)
+    if model != "llama" and (model != "gpt2" or rule not in SPLIT_RULES):
+        raise UnsupportedModelError(
+            f"{header.path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be"
+            " rebuilt faithfully: use the model's safetensors checkpoint, or a newer GGUF file."
+        )
 
 
 def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_
 from tokenizers.models import BPE
 from tokenizers.processors import TemplateProcessing
 
-from minivllm.errors import UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import write_json
 from minivllm.runtime.checkpoint.gguf import GgufHeader, read_array
 
@@ -34,7 +33,7 @@ _GPT4O = (
 _TEKKEN = _GPT4O.replace(f"{_ENDING}?", "").replace("{1,3}", "")
 _WITH_BOS = ("llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "midm-2.0", "lfm2", "tekken")
 """Rules with BOS unless the file says otherwise, and with words as tokens even without merges."""
-_SPLITS = {
+SPLIT_RULES = {
     **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mellum"), (_GPT2,)),
     **dict.fromkeys(("smollm", "refact", "starcoder", "command-r"), (_DIGIT, _GPT2)),
     **dict.fromkeys((*_WITH_BOS, "dbrx", "smaug-bpe"), (_LLAMA3,)),
@@ -52,15 +51,6 @@ _END_TEXTS = {
 _NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 """Hugging Face's names of tokens -> llama.cpp's."""
 _SPACE = "\u2581"  # in SentencePiece
-
-
-def check_tokenizer(path: Path, model: str, rule: str) -> None:
-    """Raise `UnsupportedModelError` if the tokenizer cannot be rebuilt faithfully."""
-    if model != "llama" and (model != "gpt2" or rule not in _SPLITS):
-        raise UnsupportedModelError(
-            f"{path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be"
-            " rebuilt faithfully: use the model's safetensors checkpoint, or a newer GGUF file."
-        )
 
 
 def convert_tokenizer(header: GgufHeader, directory: Path) -> list[int]:
@@ -110,7 +100,7 @@ def _byte_level(header: GgufHeader, tokens: list[str]) -> Tokenizer:
     merges = [tuple(merge.split(" ")) for merge in read_array(header, "tokenizer.ggml.merges")]
     vocab = {token: i for i, token in enumerate(tokens)}
     backend = Tokenizer(BPE(vocab, merges, ignore_merges=rule in _WITH_BOS))
-    words = [pre_tokenizers.Split(Regex(split), "isolated") for split in _SPLITS[rule]]
+    words = [pre_tokenizers.Split(Regex(split), "isolated") for split in SPLIT_RULES[rule]]
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*words, byte_level])
     backend.decoder = decoders.ByteLevel()

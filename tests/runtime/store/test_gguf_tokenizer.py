@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 
 from minivllm.runtime.checkpoint.checkpoint import write_json
 from minivllm.runtime.checkpoint.gguf import read_gguf_header
-from minivllm.runtime.checkpoint.gguf_tokenizer import _SPLITS, convert_tokenizer
+from minivllm.runtime.checkpoint.gguf_tokenizer import SPLIT_RULES, convert_tokenizer
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 RECORDED_IDS = json.loads(RECORDED.read_text())
@@ -43,7 +43,7 @@ def test_a_tokenizer_gives_the_ids_that_llama_cpp_gave(tmp_path, name):
 
 
 def test_every_rule_that_is_accepted_was_compared():
-    assert _SPLITS.keys() == set(BYTE_LEVEL_RULES)
+    assert SPLIT_RULES.keys() == set(BYTE_LEVEL_RULES)
 
 
 @pytest.mark.parametrize("name", ["llama-bpe", "smollm", "llama", "phi-3"])
