@@ -82,10 +82,8 @@ def test_transformers_loads_the_whole_checkpoint_with_its_tokenizer(tmp_path, pr
     tokens = ["<|im_start|>", "b", "Ġa", "<|im_end|>"]
     assert tokenizer.tokenize("<|im_start|>b a<|im_end|>") == tokens
     assert tokenizer.tokenize("12") == digits, "split for models that were trained so"
-    assert json.loads((tmp_path / "out/generation_config.json").read_text())["eos_token_id"] == [
-        0,
-        2,
-    ]
+    settings = json.loads((tmp_path / "out/generation_config.json").read_text())
+    assert settings["eos_token_id"] == [0, 2], "the file names 2; llama.cpp knows <|endoftext|>"
 
 
 @pytest.mark.parametrize("arch", ["granite", "phi3", "ernie4_5"])
