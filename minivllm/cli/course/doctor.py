@@ -29,7 +29,7 @@ ENOUGH_DISK = 50_000_000, 1_000_000_000
 """For built kernels and recordings, and for the chat model while it is converted."""
 COLUMNS, ROWS = 120, 36
 """The size that the dashboard is designed for (docs/start/index.md)."""
-_INSTALL = "pip install -c constraints.txt -e '.[kv-events,lessons,serve]'"
+_INSTALL = "pip install -c constraints.txt -e '.[lessons,serve]'"
 
 
 class Finding(NamedTuple):

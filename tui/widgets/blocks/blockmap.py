@@ -94,7 +94,8 @@ class BlockMap(Panel):
             return title
         stored = f" in {header.kv_cache_dtype}" if header.kv_cache_dtype else ""
         memory = f"{title}, {format_memory(blocks * header.block_bytes)}"
-        weights = f"; weights {format_memory(header.weight_bytes)}"
+        known = header.weight_bytes  # a real vLLM's recording does not say it
+        weights = f"; weights {format_memory(known)}" if known else ""
         texts = (memory + stored + weights, memory + weights, memory)
         return next((text for text in texts if len(text) + 4 <= width), title)
 

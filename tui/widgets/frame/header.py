@@ -123,6 +123,8 @@ class Header(Panel, can_focus=False):
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
         dtype = clean(model.header.weights).partition(" ")[0]
         name = f" {clean(model.header.model)[-24:]}"
+        if model.header.source:
+            name += f" on {clean(model.header.source)}"
         has_room = dtype and width >= _ROOM_FOR_BLOCKS
         facts.append([(name, "text*"), (f" {dtype}" if has_room else "", "muted")])
         return facts if self.context.start is not None else [*facts, *self._numbers(model, width)]

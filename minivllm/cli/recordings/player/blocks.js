@@ -31,7 +31,7 @@ export class Blocks {
   draw(moment, numUsed, chosenBlock, chosenSequence) {
     const { fold } = moment, all = fold.blocks.length;
     const count = all > MOST_CARDS ? Math.min(all, Math.max(numUsed, FEWEST)) : all;
-    setText(this.title, `KV blocks  ${number(all - fold.freeQueue.length)} of ${number(all)} in use`);
+    setText(this.title, `KV blocks  ${number(fold.numUsed)} of ${number(all)} in use`);
     setText(this.rest, count < all ? `+ ${plural(all - count, "block")} never used` : "");
     this.toggle.hidden = count > MOST_CARDS;
     this.toggle.setAttribute("aria-pressed", String(this.withWords));

@@ -67,7 +67,8 @@ export class View {
     const { header, name } = this.track;
     const policy = header.config?.batching && header.config.batching !== "continuous"
       ? `, ${header.config.batching} batching` : "";
-    return `${name.split("/").at(-1)}: model ${header.model}, ${plural(header.num_blocks, "block")} of`
+    const engine = header.source ? ` on ${header.source}` : "";
+    return `${name.split("/").at(-1)}: model ${header.model}${engine}, ${plural(header.num_blocks, "block")} of`
       + ` ${plural(header.block_size, "token")}${policy}`;
   }
 
@@ -131,11 +132,11 @@ export class View {
 
   // The state in one sentence, also for screen readers.
   summary() {
-    const { fold } = this.moment, free = fold.freeQueue.length, count = fold.blocks.length;
+    const { fold } = this.moment;
     const running = fold.running.map(shortName).slice(0, 8).join(", ");
     return `Step ${number(fold.step)}: ${plural(fold.running.length, "sequence")} running`
       + `${running ? ` (${running})` : ""}, ${number(fold.waiting.length)} waiting,`
-      + ` ${number(count - free)} of ${plural(count, "block")} in use.`;
+      + ` ${number(fold.numUsed)} of ${plural(fold.blocks.length, "block")} in use.`;
   }
 }
 
