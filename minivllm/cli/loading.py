@@ -40,7 +40,11 @@ def load_model(config: EngineConfig, progress: Progress) -> "LoadedModel":
     progress("importing PyTorch")
     loader = import_module("minivllm.runtime.loader")
     import_module("minivllm.runtime.model_runner")
-    progress(f"loading {config.model} (the first start on a machine also builds the kernels)")
+    kernels = ""
+    if config.linear_backend == "auto" and loader.choose_device(config.device).type == "cpu":
+        progress("loading the CPU kernels (the first start on a machine also builds them)")
+        kernels = import_module("minivllm.runtime.cpu.load").describe_kernels()
+    progress(f"loading {config.model}{kernels and f'   kernels: {kernels}'}")
     return loader.load_model(config, progress)
 
 

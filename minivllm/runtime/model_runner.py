@@ -73,9 +73,11 @@ class ModelRunner:
         self._max_query_len = 1 + (speculative.num_speculative_tokens if speculative else 0)
         self.block_bytes = self._spec.bytes_per_block
         self.stored_kv = (self._spec.stored_name, self._spec.head_size)
-        self.attention_backend = choose_attention_backend(
-            config.attention_backend, self._spec, model.device
-        )
+        asked = config.attention_backend
+        if asked == "auto" and model.device.type == "cpu" and not model.decoder.runs_in_c:
+            # The C kernels' threads and torch's would spin on the same cores.
+            asked = "torch"
+        self.attention_backend = choose_attention_backend(asked, self._spec, model.device)
         """`torch`, `cpu`, or `triton:` and a kernel version."""
         kernels = choose_kernels(config.custom_ops, self.attention_backend, model.device)
         self._fuses_rotation = "rotary_and_cache" in kernels

@@ -169,10 +169,10 @@ def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
         found = str(dtype).removeprefix("torch.")
         return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
     try:
-        is_fast = load_cpu_ops().linear_is_fast
+        load_cpu_ops()
     except CpuKernelsError as error:
         return str(error)
-    return None if is_fast else "the processor or the C compiler does not support AVX2."
+    return None
 
 
 def _why_no_onednn(dtype: torch.dtype) -> str | None:

@@ -54,8 +54,8 @@ def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sente
     load_cpu_library.cache_clear()
     assert choose_linear_backend("auto", torch.float32, CPU).func is OneDnnMatrix
     why = (
-        r"linear_backend cpu cannot run here: there is no C compiler \(.*\). Use"
-        r" linear_backend='auto'.$"
+        "linear_backend cpu cannot run here: there is no program /no/such/compiler, which CC names."
+        " Use linear_backend='auto'.$"
     )
     with pytest.raises(ConfigError, match=why):
         choose_linear_backend("cpu", torch.float32, CPU)
