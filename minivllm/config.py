@@ -222,8 +222,7 @@ class EngineConfig:
     """
     linear_backend: LinearBackendName = "auto"
     """How linear layers multiply. `cpu`: our CPU kernel (needs AVX2 or NEON, and a C compiler).
-    `onednn`: CPU only. `torch`: any device. `auto`: the first of `cpu`, `onednn` and `torch` that
-    can run.
+    `onednn`: CPU only. `torch`: any device. `auto`: `cpu`, or else `torch`.
     """
     enforce_eager: bool = False
     """Use no CUDA graphs: Python launches every kernel of a decode step."""

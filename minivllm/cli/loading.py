@@ -43,8 +43,9 @@ def load_model(config: EngineConfig, progress: Progress) -> "LoadedModel":
     kernels = ""
     if config.linear_backend == "auto" and loader.choose_device(config.device).type == "cpu":
         progress("loading the CPU kernels (the first start on a machine also builds them)")
-        kernels = import_module("minivllm.runtime.cpu.load").describe_kernels()
-    progress(f"loading {config.model}{kernels and f'   kernels: {kernels}'}")
+        cpu = import_module("minivllm.runtime.cpu.load")
+        kernels = cpu.why_no_kernels() or f"kernels: {cpu.load_cpu_ops().description}"
+    progress(f"loading {config.model}   {kernels}".rstrip())
     return loader.load_model(config, progress)
 
 

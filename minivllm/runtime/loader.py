@@ -92,15 +92,13 @@ def load_model(
     decoder.load_weights(
         _random_weights(config, model_config) if dummy else stream_weights(directory, quantization)
     )
-    slow = None
-    if device.type == "cpu" and config.linear_backend == "auto":
-        slow = why_no_kernels()
     # Some formats of GGUF become float32 while they are read, before the decoder counts bytes.
     stored = decoder.stored_bytes
     if not dummy:
         stored = min(stored, sum(entry.num_bytes for entry in all_entries(directory)))
-    if slow is not None:
-        progress(slow)
+    asks_for_kernels = device.type == "cpu" and config.linear_backend == "auto"
+    if asks_for_kernels and (why := why_no_kernels()) is not None:
+        progress(why)
     elif decoder.weight_bytes - stored > _MANY_BYTES:
         kinds = ", ".join(name.upper() for name, kind in FORMATS.items() if kind.block_size > 1)
         progress(

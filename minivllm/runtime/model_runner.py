@@ -44,6 +44,7 @@ from minivllm.runtime.kv_cache import (
 )
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import choose_kernels, make_ops
+from minivllm.runtime.model.linear_backend import CpuMatrix
 from minivllm.runtime.sampling.sampler import Sampler, compute_prompt_logprobs
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
@@ -74,9 +75,11 @@ class ModelRunner:
         self.block_bytes = self._spec.bytes_per_block
         self.stored_kv = (self._spec.stored_name, self._spec.head_size)
         asked = config.attention_backend
-        if asked == "auto" and model.device.type == "cpu" and not model.decoder.runs_in_c:
-            # The C kernels' threads and torch's would spin on the same cores.
-            asked = "torch"
+        in_c = isinstance(model.decoder.embed_tokens.matrix, CpuMatrix)
+        if asked == "auto" and model.device.type == "cpu" and not in_c:
+            asked = (
+                "torch"  # our threads and those of torch's products would spin on the same cores
+            )
         self.attention_backend = choose_attention_backend(asked, self._spec, model.device)
         """`torch`, `cpu`, or `triton:` and a kernel version."""
         kernels = choose_kernels(config.custom_ops, self.attention_backend, model.device)

@@ -4,12 +4,9 @@ An error's message is only the reason: the caller knows which option asked for t
 the rest of the sentence.
 """
 
-import torch
-
 from minivllm.kernels.cpu.library import CpuKernelsError, load_cpu_library
 from minivllm.kernels.cpu.ops import CpuOps
 from minivllm.runtime.paths import default_cache_root
-from minivllm.text import plural
 
 TIMES_SLOWER = "2 to 5 times as slow."
 
@@ -22,19 +19,10 @@ def load_cpu_ops() -> CpuOps:
     return ops
 
 
-def describe_kernels() -> str:
-    """`AVX2, 2 threads, gcc 12`, or torch's."""
-    try:
-        return load_cpu_ops().description
-    except CpuKernelsError:
-        return f"torch's, {plural(torch.get_num_threads(), 'thread')}"
-
-
 def why_no_kernels() -> str | None:
-    """Return a sentence if the kernels cannot run here: why, what to do, what it costs."""
+    """Return a sentence if the kernels cannot run here: why, what to do, and what it costs."""
     try:
         load_cpu_ops()
     except CpuKernelsError as error:
-        reason = str(error)
-        return f"{reason[0].upper()}{reason[1:]} Until then torch runs the model, {TIMES_SLOWER}"
+        return f"No CPU kernels: {error} Until then torch runs the model, {TIMES_SLOWER}"
     return None

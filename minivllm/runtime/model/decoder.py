@@ -20,12 +20,7 @@ from torch import nn
 from minivllm.config import LinearBackendName
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
-from minivllm.runtime.model.linear_backend import (
-    CpuMatrix,
-    Matrix,
-    activation_dtype,
-    choose_linear_backend,
-)
+from minivllm.runtime.model.linear_backend import Matrix, activation_dtype, choose_linear_backend
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import is_redundant, weight_shards
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, plain_weight
@@ -219,8 +214,6 @@ class Decoder(nn.Module):
         """Bytes of the loaded weights in their stored formats."""
         self.device = torch.device(device)
         self.make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
-        self.runs_in_c = self.make_matrix.func is CpuMatrix
-        """Whether our kernels multiply, on their own threads."""
         # On the meta device, a parameter has no memory until its weight is loaded.
         with torch.device("meta"):
             self.embed_tokens = Embedding()
