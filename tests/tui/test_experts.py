@@ -30,11 +30,10 @@ def test_each_layer_with_experts_has_a_row_and_an_unread_expert_a_dot(shared_pre
 
 def test_w_the_title_and_the_list_of_events_say_how_many_experts_a_step_reads(shared_prefix):
     model, event = with_experts(shared_prefix, [[2, 0, 1, 1], [], [0, 3, 12, 1]])
-    read = f"step {event.step} reads 6 of 8 experts"
-    assert why_step(model, event.step).endswith(f" Of its experts, {read}.")
+    assert why_step(model, event.step).endswith(" It read 6 of 8 experts.")
     assert "experts" not in why_step(model, event.step - 1)
-    assert Experts().title(model, 80) == f"Experts  {read}"
-    assert read in sentence_of(event)
+    assert Experts().title(model, 80) == f"Experts  step {event.step} reads 6 of 8"
+    assert sentence_of(event) == "the step reads 6 of 8 experts"
 
 
 def test_a_model_without_experts_or_an_odd_recording_says_how_to_get_them(shared_prefix) -> None:

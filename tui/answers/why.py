@@ -47,12 +47,10 @@ def why_step(model: DashboardModel, step: int) -> str:
         f" {record.prefill_tokens:,} prefill{_drafts(record)})"
     )
     experts = model.experts
-    of_experts = (
-        f" Of its experts, {experts_read(experts)}."
-        if experts is not None and experts.step == step
-        else ""
-    )
-    return f"{used}{_preempted_in(record)}; {_why_left_over(model, record)}.{of_experts}"
+    said = f"{used}{_preempted_in(record)}; {_why_left_over(model, record)}."
+    if experts is None or experts.step != step:
+        return said
+    return f"{said} It read {experts_read(experts)} experts."
 
 
 def _drafts(record: StepRecord) -> str:

@@ -354,7 +354,7 @@ def _most(shares: list[float], noun: str, where: str = "") -> str:
 
 def experts_read(e: ev.ExpertsRouted) -> str:
     counts = [count for layer in e.counts for count in layer]
-    return f"step {e.step:,} reads {sum(map(bool, counts)):,} of {plural(len(counts), 'expert')}"
+    return f"{sum(map(bool, counts)):,} of {len(counts):,}"
 
 
 def layer_and_head(e: ev.TokenAttention) -> str:
@@ -421,7 +421,7 @@ _NUMBERS = {
         f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}"
         f"{_most(e.mass, 'entry', 'of its block table')}"
     ),
-    ev.ExpertsRouted: lambda e: f"{experts_read(e)}: those that have a token",
+    ev.ExpertsRouted: lambda e: f"the step reads {experts_read(e)} experts",
     ev.TokenAttention: lambda e: (
         f"{short_name(e.seq_id)} attends to {plural(len(e.weights), 'token')} in"
         f" {layer_and_head(e)}{_most(e.weights, 'the token at position')}"

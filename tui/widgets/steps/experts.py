@@ -29,7 +29,9 @@ class Experts(Panel):
     KEYS = ("engine.mass",)
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return self.HELP_TITLE if model.experts is None else f"Experts  {experts_read(model.experts)}"
+        if (event := model.experts) is None:
+            return self.HELP_TITLE
+        return f"Experts  step {event.step:,} reads {experts_read(event)}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         recorded = [] if model.experts is None else model.experts.counts
