@@ -17,7 +17,7 @@ _LEVELS = ((0.75, "warn*!"), (0.5, "warn*"), (0.25, "warn"), (0.0, "text"))
 """(share of the largest number, style), largest first."""
 
 
-class Experts(Panel):
+class ExpertMap(Panel):
     HELP_TITLE = "Experts"
     HELP_TEXT = (
         "Of a model with a mixture of experts: how many tokens of a step each expert of each layer"
