@@ -154,7 +154,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		"Triton), often 3 to 5 minutes, in which pip says nothing."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-e '.[kv-events,lessons,serve]'
+		-e '.[lessons,serve]'
 	@touch $@
 
 $(DEV_INSTALLED): $(INSTALLED)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, run_of
-from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
+from support.tui.drawn_blocks import cells_of, expected_cells, ids_of
 from support.tui.driven_app import (
     app_for,
     drawn,
@@ -269,15 +269,16 @@ def check_the_budget(app: DashboardApp, truth: Fold) -> None:
         if (row := shares.get(short_name(item.seq_id))) is not None:
             first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
             where = f"position {first}" if first == last else f"positions {first} to {last}"
-            assert re.search(rf" {item.kind} +{item.num_tokens}   {where}$", row)
+            assert re.search(rf" {item.kind} {item.num_tokens}, {where}$", row)
     assert len(shares) == min(len(truth.scheduled), len(rows) - 4)
 
 
 def check_the_map(app: DashboardApp, truth: Fold, id: str) -> None:
     """A cell for each block, with its fill and its owner."""
     lines = [((row.rstrip(), ""),) for row in drawn(app, id)]
-    size = panel(app, id).content_size
-    assert read_cells(lines, len(truth.blocks), *size) == expected_cells(app.model)
+    shown = panel(app, id)
+    grid, _ = shown._lay_out(app.model, shown.content_size.width, shown.content_size.height - 1)
+    assert cells_of(lines, len(truth.blocks), grid) == expected_cells(app.model)
 
 
 def check_the_free_queue(app: DashboardApp, truth: Fold, id: str) -> None:

@@ -1,6 +1,6 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
-Eight times a second, the app reads new events and draws the current moment of the recording. The
+Ten times a second, the app reads new events and draws the current moment of the recording. The
 engine never waits for the dashboard. The keys call methods of the app's parts (`keys/commands.py`).
 
     source = InProcessSource(header)
@@ -41,7 +41,7 @@ from minivllm.tui.time.transport import State, Transport
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
-FRAMES_PER_SECOND = 8
+FRAMES_PER_SECOND = 10
 SECONDS_OF_EVENTS = 0.04
 """Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
 

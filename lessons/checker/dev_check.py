@@ -18,8 +18,8 @@ from minivllm.lessons.checker.bugs.judge import RULES, events_in, right_answer, 
 from minivllm.lessons.checker.bugs.record import record
 from minivllm.lessons.checker.cases.behaviour import VISIBLE
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
-from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.diagnosis import KnownMistakes
+from minivllm.lessons.checker.check import check
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import Result
@@ -39,21 +39,22 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
 def _faults(exercise: Exercise, folder: Path) -> Iterator[str]:
     if len(exercise.mistakes) < MIN_MISTAKES:
         yield f"there must be at least {MIN_MISTAKES} mistakes"
-    file = folder / exercise.student_file
-    file.write_text(exercise.source, encoding="utf-8")
-    for part in run_behaviours(exercise, file).behaviours:
-        if not part.passed:
-            yield f"the engine's own source fails {part.behaviour.name!r}: {part.counterexample}"
-    file.write_text(stub(exercise), encoding="utf-8")
-    for part in run_behaviours(exercise, file).behaviours:
-        if part.failure is None or part.failure.kind != "todo":
-            yield f"the stub does not fail {part.behaviour.name!r} with its TODO: {part.failure}"
-    caught = {VISIBLE}
-    with KnownMistakes(exercise) as known:
+    file, caught = folder / exercise.student_file, {VISIBLE}
+
+    def checked(source: str) -> Result:
+        file.write_text(source, encoding="utf-8")
+        return check(exercise, file, patience=PATIENCE, worker=worker)
+
+    with Worker(exercise) as worker:
+        for found in checked(exercise.source).behaviours:
+            if not found.passed:
+                yield f"the engine's own source fails {found.behaviour.name!r}: {found.counterexample}"
+        for found in checked(stub(exercise)).behaviours:
+            if found.failure is None or found.failure.kind != "todo":
+                yield f"the stub does not fail {found.behaviour.name!r} with its TODO: {found.failure}"
         for mistake in exercise.mistakes:
-            file = known.file_of(mistake)
-            result = run_behaviours(exercise, file, patience=PATIENCE, known=known)
-            caught |= {part.behaviour.name for part in result.behaviours if not part.passed}
+            result = checked(mistake.source(exercise.source))
+            caught |= {found.behaviour.name for found in result.behaviours if not found.passed}
             if fault := _fault_of_mistake(mistake, result):
                 yield f"{mistake.name} {fault}"
     for behaviour in exercise.behaviours():

@@ -5,19 +5,15 @@ failed, passes where that code passes, and fails at the same lines on a sample o
 An unfinished solution is not diagnosed: a wrong diagnosis is worse than none.
 """
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
-from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child.session import Session
+from minivllm.lessons.checker.child.session import Ask, Worker
 from minivllm.lessons.checker.mistakes import Mistake
-from minivllm.lessons.checker.result import UNUSABLE, BehaviourResult, Counterexample, Failure
+from minivllm.lessons.checker.result import UNUSABLE, Counterexample, Failure, Result
 from minivllm.lessons.checker.search import cases_of, compare
 
 _Found = Counterexample | None
@@ -25,53 +21,34 @@ SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
 
 
-class KnownMistakes(AbstractContextManager["KnownMistakes"]):
-    """All known mistakes of an exercise, in one session."""
-
-    def __init__(self, exercise: Exercise) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="minivllm-mistakes-")
-        self._mistakes = exercise.mistakes
-        for mistake in self._mistakes:
-            self.file_of(mistake).write_text(mistake.source(exercise.source), encoding="utf-8")
-        self._session = Session(exercise)
-
-    def file_of(self, mistake: Mistake) -> Path:
-        return Path(self._folder.name) / f"{mistake.name}.py"
-
-    def diagnose(
-        self, results: list[BehaviourResult], submission: Session, seed: int
-    ) -> list[Mistake]:
-        results = [outcome for outcome in results if outcome.behaviour.name != VISIBLE]
-        failures = [outcome.failure for outcome in results if outcome.failure is not None]
-        is_finished = all(failure.is_about_the_code for failure in failures)
-        if not is_finished or all(outcome.passed for outcome in results):
-            return []
-        alike = self._mistakes
-        for behaviour, case, expected, theirs, is_whole in _cases(results, submission, seed):
-            if not alike:
-                break
-            run = partial(compare, behaviour, case, expected, self._session)
-            found = [(mistake, run(self.file_of(mistake))) for mistake in alike]
-            alike = [slip for slip, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
-        return alike
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._session.__exit__()
-        self._folder.cleanup()
+def diagnose(result: Result, submission: Ask, worker: Worker) -> list[Mistake]:
+    """The known mistakes that fail the same cases in the same way."""
+    own = [found for found in result.behaviours if found.behaviour.name != VISIBLE]
+    failures = [found.failure for found in own if found.failure is not None]
+    is_finished = not result.could_not_run and all(fail.is_about_the_code for fail in failures)
+    if not is_finished or all(found.passed for found in own):
+        return []
+    alike = worker.exercise.mistakes
+    cases = _cases(result._replace(behaviours=own), submission)
+    for behaviour, case, expected, theirs, is_whole in cases:
+        if not alike:
+            break
+        run = partial(compare, behaviour, case, expected)
+        found = [(mistake, run(partial(worker.ask, mistake.name))) for mistake in alike]
+        alike = [known for known, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
+    return alike
 
 
-def _cases(
-    results: list[BehaviourResult], submission: Session, seed: int
-) -> Iterator[tuple[Behaviour, Case, list[str], _Found, bool]]:
+def _cases(result: Result, ask: Ask) -> Iterator[tuple[Behaviour, Case, list[str], _Found, bool]]:
     """(behaviour, case, the engine's lines, how the submission fails, whether in all lines)."""
-    for behaviour, found, _ in results:
+    for behaviour, found, _ in result.behaviours:
         if found is not None:
             yield behaviour, found.case, found.expected, found, True
-    for behaviour, found, _ in results:
+    for behaviour, found, _ in result.behaviours:
         # If the submission passes a behaviour, a mistake must pass all of its cases.
         num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
-        for case, expected in islice(cases_of(behaviour, seed), num_cases):
-            theirs = found and compare(behaviour, case, expected, submission)
+        for case, expected in islice(cases_of(behaviour, result.seed), num_cases):
+            theirs = found and compare(behaviour, case, expected, ask)
             yield behaviour, case, expected, theirs, False
 
 

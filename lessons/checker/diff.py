@@ -47,5 +47,5 @@ def write_difference(result: Result, folder: Path) -> Difference:
 def _told(lines: list[str], index: int) -> str:
     """The event of a line, in the dashboard's words."""
     line = (lines[index:] or ["nothing more happens"])[0]
-    event = decode_line(line.encode())[1] if event_of(line) else None
+    event = decode_line(line.encode())[1][0] if event_of(line) else None
     return line if event is None else sentence_of(event)

@@ -10,8 +10,8 @@ import os
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from io import StringIO
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.imports import uses_tensors
+from minivllm.lessons.checker.child import imports
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 from minivllm.text import clean
@@ -58,25 +59,34 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
     if not students:
         expected = "give a folder that contains one for each student"
         raise ExerciseError(f"{folder} is empty, or no folder: {expected}.")
+    for exercise in exercises:
+        yield from _grade_all(students, exercise, secret)
+
+
+def _grade_all(students: list[Path], exercise: Exercise, secret: str) -> Iterator[Grade]:
     # A check is mostly a process that waits for another, so threads are enough. Checks with torch
     # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
-    at_once = 1 if any(map(uses_tensors, exercises)) else min(os.cpu_count() or 1, MAX_AT_ONCE)
-    with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(lambda pair: grade_one(*pair, secret), product(students, exercises))
+    most = 1 if imports.uses_tensors(exercise) else min(os.cpu_count() or 1, MAX_AT_ONCE)
+    with ExitStack() as stack, ThreadPoolExecutor(most) as pool:
+        alone = exercise.finds_bug  # such an answer is not run
+        idle = [None if alone else stack.enter_context(Worker(exercise)) for _ in range(most)]
+        yield from pool.map(lambda student: grade_one(student, exercise, secret, idle), students)
 
 
-def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
+def grade_one(student: Path, exercise: Exercise, secret: str, idle: list[Worker | None]) -> Grade:
     seed, file = seed_for(secret, student.name, exercise.name), _file_in(student, exercise)
     what = f"there is no {exercise.student_file}"
     if file.is_file():
+        worker = idle.pop()
         try:
-            return Grade(student.name, check(exercise, file, seed=seed, patience=PATIENCE))
-        except ExerciseError:
-            raise
+            result = check(exercise, file, seed=seed, patience=PATIENCE, worker=worker)
+            return Grade(student.name, result)
         except Exception as error:  # one file must not cost the others their grades
             last = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(last.filename).name}, line {last.lineno}"
             what = f"please report this fault of ours: {type(error).__name__} ({place}): {error}"
+        finally:
+            idle.append(worker)
     return Grade(student.name, result_without_cases(exercise, file, Failure("died", what), seed))
 
 

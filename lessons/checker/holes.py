@@ -14,8 +14,6 @@ from minivllm.lessons.checker.catalogue import Exercise
 class Hole(NamedTuple):
     """Lines, from 1: `first` of the function with its decorators, `begin` to `end` of the body."""
 
-    owner: str
-    """Its class; empty for a function of the module."""
     name: str
     first: int
     begin: int
@@ -31,20 +29,20 @@ def find_holes(exercise: Exercise) -> list[Hole]:
         if function is None or ast.get_docstring(function) is None:
             must = f"must be a function of {exercise.module} with a docstring"
             raise ExerciseError(f"{name}, a hole of {exercise.name}, {must}.")
-        owner, _, name_in_owner = name.rpartition(".")
         docstring = function.body[0]
         lines = (first_line(function), docstring.end_lineno + 1, function.end_lineno)
-        found.append(Hole(owner, name_in_owner, *lines, " " * docstring.col_offset))
+        found.append(Hole(name, *lines, " " * docstring.col_offset))
     return sorted(found, key=lambda hole: hole.first)
 
 
 def stub(exercise: Exercise) -> str:
     """The source in which a `TODO` that raises an error replaces the body of each hole."""
     lines, todo = exercise.source.splitlines(), f"TODO {exercise.name}"
-    for _, name, _, begin, end, indent in reversed(find_holes(exercise)):
+    for name, _, begin, end, indent in reversed(find_holes(exercise)):
+        what = name.rpartition(".")[2]
         lines[begin - 1 : end] = [
-            f"{indent}# {todo}: {name}",
-            f'{indent}raise NotImplementedError("{todo}: write {name}.")',
+            f"{indent}# {todo}: {what}",
+            f'{indent}raise NotImplementedError("{todo}: write {what}.")',
         ]
     return "\n".join(lines) + "\n"
 

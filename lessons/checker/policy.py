@@ -5,9 +5,6 @@ The traffic is drawn from a seed, and served with the real engine on a clock who
     chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
     documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
 
-Requests come in bursts, a little faster than the engine can serve them. Nobody knows the length of
-an answer: `max_tokens` is the same for all, and an answer ends before.
-
 The score is the geometric mean of five ratios to `fcfs` on the same traffic, each above 1 where the
 policy is better. Twice as good in one figure and half as good in another is no gain.
 """
@@ -20,18 +17,15 @@ from random import Random
 from statistics import geometric_mean, mean
 from typing import NamedTuple
 
-import msgspec
-
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.events import types as ev
 from minivllm.lessons.checker.cases.toy import EOS, ToyTokenizer
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, serve
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 from minivllm.text import plural
 
 NUM_REQUESTS, MAX_TOKENS, SHARED_TOKENS = 72, 64, 16
@@ -55,43 +49,32 @@ class PolicyRequest(NamedTuple):
     priority: int
 
 
-class Served(msgspec.Struct):
-    priority: int
-    arrived: float
-    times: list[float] = []
-    """When its tokens came, in seconds."""
-
-
-def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[Served]:
+def play_traffic(requests: list[PolicyRequest], waiting: RequestQueue) -> list[list[float]]:
+    """For each request, when its tokens came, in seconds."""
     clock = SimulatedClock()
-    served: dict[str, Served] = {}
-    by_id = {f"r{number}": request for number, request in enumerate(requests)}
+    served: list[list[float]] = [[] for _ in requests]
 
     def next_token(sequence: Sequence) -> int:
-        length = by_id[sequence.request.request_id].num_output_tokens
-        return EOS if sequence.num_output_tokens + 1 == length else 1
+        number = int(sequence.request.request_id)
+        served[number].append(clock.now())
+        return EOS if len(served[number]) == requests[number].num_output_tokens else 1
 
     def spend(plan: SchedulerOutput) -> None:
         seconds = SECONDS_PER_STEP + plan.total_num_scheduled_tokens * SECONDS_PER_TOKEN
         clock.advance_to(clock.now() + seconds)
 
-    def note(event: ev.Event) -> None:
-        if isinstance(event, ev.TokenSampled):
-            served[event.seq_id].times.append(event.t)
-
     runner = ScriptedRunner(NUM_BLOCKS, MAX_MODEL_LEN, next_token, spend)
     engine = LLMEngine(CONFIG, runner, ToyTokenizer(), clock=clock, waiting=waiting)
-    engine.subscribe(note)
 
-    def arrive(request_id: str, request: PolicyRequest) -> None:
-        served[f"{request_id}.0"] = Served(request.priority, request.arrives)
-        params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
+    def arrive(number: int, request: PolicyRequest) -> None:
+        kind = RequestOutputKind.FINAL_ONLY
+        params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS, output_kind=kind)
         prompt = {"prompt_token_ids": request.prompt_token_ids}
-        engine.add_request(request_id, prompt, params, request.priority)
+        engine.add_request(str(number), prompt, params, request.priority)
 
-    arrivals = [(asked.arrives, partial(arrive, name, asked)) for name, asked in by_id.items()]
+    arrivals = [(ask.arrives, partial(arrive, i, ask)) for i, ask in enumerate(requests)]
     serve(engine, clock, arrivals, MAX_STEPS)
-    return list(served.values())
+    return served
 
 
 def guarded(policy: RequestQueue) -> RequestQueue:
@@ -156,15 +139,14 @@ MEANINGS = (
 )
 
 
-def figures_of(served: list[Served]) -> PolicyFigures:
-    """served: the requests in order of arrival, each with at least one token"""
-    chats = [request for request in served if request.priority == 0]
-    waits, chat_waits = (
-        [request.times[0] - request.arrived for request in some] for some in (served, chats)
-    )
-    pauses = [max(b - a for a, b in pairwise(chat.times)) for chat in chats if len(chat.times) > 1]
-    seconds = max(request.times[-1] for request in served) - served[0].arrived
-    tokens = sum(len(request.times) for request in served) / seconds
+def figures_of(requests: list[PolicyRequest], served: list[list[float]]) -> PolicyFigures:
+    """requests: in order of arrival; served: the times of at least one token for each"""
+    pairs = list(zip(requests, served, strict=True))
+    chats = [(request, times) for request, times in pairs if request.priority == 0]
+    waits, chat_waits = ([times[0] - ask.arrives for ask, times in some] for some in (pairs, chats))
+    pauses = [max(b - a for a, b in pairwise(times)) for _, times in chats if len(times) > 1]
+    seconds = max(times[-1] for times in served) - requests[0].arrives
+    tokens = sum(map(len, served)) / seconds
     percentiles = (chat_waits, 50), (chat_waits, 99), (waits, 99), (pauses, 90)
     return *(_percentile(*pair) for pair in percentiles), tokens
 

@@ -7,28 +7,27 @@ not shrunk at all.
 import time
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from random import Random
 
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case, Draw
-from minivllm.lessons.checker.child.session import Session
+from minivllm.lessons.checker.child.session import Ask
 from minivllm.lessons.checker.result import Counterexample, Failure
 
 _FULL_SIZE = 6
 
 
 def find_counterexample(
-    behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
+    behaviour: Behaviour, ask: Ask, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
     """The smallest failing case that is found in time; None if all cases agree."""
     deadline = time.monotonic() + shrink_seconds
     for index, (case, expected) in enumerate(cases_of(behaviour, seed)):
-        found = compare(behaviour, case, expected, session)
+        found = compare(behaviour, case, expected, ask)
         if found is not None:
             is_cheap = found.failure is None or found.failure.kind == "raised"
             if is_cheap and shrink_seconds:
-                return _shrunk(found, _drawn(behaviour, seed, index), behaviour, session, deadline)
+                return _shrunk(found, _drawn(behaviour, seed, index), behaviour, ask, deadline)
             return found
     return None
 
@@ -50,7 +49,7 @@ def _drawn(behaviour: Behaviour, seed: int, index: int) -> Draw:
 
 
 def _shrunk(
-    best: Counterexample, draw: Draw, behaviour: Behaviour, session: Session, deadline: float
+    best: Counterexample, draw: Draw, behaviour: Behaviour, ask: Ask, deadline: float
 ) -> Counterexample:
     """Leave out elements and lower choices, as long as the case fails and there is time."""
     behaviour.cases(draw)
@@ -62,7 +61,7 @@ def _shrunk(
         is_smaller = (len(smaller.choices), smaller.choices) < (len(draw.choices), draw.choices)
         if not is_smaller or time.monotonic() > deadline:
             return False
-        found = compare(behaviour, case, list(behaviour.observe(case)), session)
+        found = compare(behaviour, case, list(behaviour.observe(case)), ask)
         if found is not None:
             best, draw = found, smaller
         return found is not None
@@ -83,10 +82,10 @@ def _shrunk(
 
 
 def compare(
-    behaviour: Behaviour, case: Case, expected: list[str], session: Session, *file: Path
+    behaviour: Behaviour, case: Case, expected: list[str], ask: Ask
 ) -> Counterexample | None:
     """Run a case. Return a counterexample if the lines differ or end early, else None."""
-    actual, failure = session.ask(behaviour.key, case, *file)
+    actual, failure = ask(behaviour.key, case)
     index = behaviour.first_difference(expected, actual)
     if behaviour.judge is not None and failure is None:
         missed = behaviour.judge(case, expected, actual)

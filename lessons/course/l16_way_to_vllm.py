@@ -211,10 +211,11 @@ def _the_same_default(L: Teacher) -> Script:
         each order rounds differently. So an answer of vLLM can change with the load, even at
         temperature 0. `VLLM_BATCH_INVARIANT=1` prevents it and costs speed.""")
     L.focus("step_history")
-    yield L.say("""A first evening with vLLM: run `vllm serve` with a small model, and beside it
-        `minivllm attach --vllm http://localhost:8000`. Ask the questions of these lessons: is a
-        request waiting or running? How full is the cache? Which request was preempted? Then open
-        `vllm/v1/core/sched/scheduler.py`. You have read it before.""")
+    yield L.say("""A first evening with vLLM: run `vllm serve` with a small model and `--scheduler-cls
+        minivllm.vllm.RecordingScheduler`, which records vLLM's decisions, and beside it `minivllm
+        attach` with the recording. It is the screen that you know. Ask the questions of these
+        lessons: why does a request wait? Who has the blocks? Who was preempted, and for whom? Then
+        open `vllm/v1/core/sched/scheduler.py`. You have read it before.""")
 
 
 def _blocks_of_a_chat(L: Teacher) -> int:

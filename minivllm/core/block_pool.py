@@ -1,6 +1,6 @@
 """`BlockPool`: all KV cache blocks, their reference counts, and the order in which they are reused.
 
-    in use       ref_cnt > 0, not in the free queue
+    in use       ref_cnt > 0, not in the free queue; has a hash once it is full
     cached-free  ref_cnt = 0, in the free queue, with its hash: a new prompt can still hit it
     free         ref_cnt = 0, in the free queue, no hash
 

@@ -6,11 +6,11 @@ scheduler then decides which sequence waits or is preempted.
 The block table of a sequence that is admitted with a prefix hit:
 
     | <-- hit blocks: touched, shared --> | <-- new blocks --> |
-    ^ 0              num_cached_tokens -> ^ <-- chunk --> later chunks ...
+    ^ 0                num_cached_tokens, ^ <-- chunk --> later chunks ...
                      num_computed_tokens
 
-If the cache holds the *whole* prompt, the last token still goes through the model, because its
-query predicts the next token. But its keys and values are not written into the shared block:
+If the cache holds the *whole* prompt, the last token still goes through the model, because the
+output there predicts the next token. But its keys and values are not written: the block has them.
 
     | <-------- hit blocks: touched, shared ---------> |
     ^ 0          num_computed_tokens -> ^ <-- chunk -> ^ num_cached_tokens = num_tokens

@@ -323,7 +323,7 @@ class Scheduler:
             shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)
         ):
             last_shortage = shortage
-            victim = self.waiting.choose_victim(self.running)  # the queue knows the policy
+            victim = self.waiting.choose_victim(self.running)
             plan.withdraw(victim)
             self._preempt(victim, sequence, shortage)
             plan.preempted.append(victim)

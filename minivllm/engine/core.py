@@ -6,6 +6,8 @@
     sample     draw a token for each sequence whose last token was computed; append the token,
                check for a stop, decode its text (at the request's end if nobody needs it earlier)
 
+On a first reading, skip drafts, beams, watchers and the bus, which takes events to their readers.
+
 Between phases a request may be queued, but no block may be freed, because other sequences of the
 plan may read it. An error in one sequence (the model raises, logits are NaN, a token has no text)
 fails only the request of that sequence.
@@ -117,7 +119,10 @@ class EngineCore:
         return result
 
     def sample(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
-        """Draw a token for each sequence that is due, and carry out what the tokens change."""
+        """Draw a token for each sequence whose last token has run; append it; end what must stop.
+
+        `result.plan` has what really ran, which is less than `plan` if the model raised.
+        """
         started = self.clock.now()
         # Prepare these lists first: `_draw` waits until a GPU has computed the logits.
         rows = result.plan.sampling_sequences()
@@ -160,7 +165,9 @@ class EngineCore:
         return errors
 
     def _end_failed(self, errors: Errors, result: StepResult) -> None:
-        """Abort the requests that have failed. Their batch-mates never read what is not written."""
+        """Abort the requests that have failed. A *stranded* sequence would have read blocks that a
+        failing one did not write: it waits, and is computed again.
+        """
         for sequence in result.stranded:
             self.scheduler.requeue(sequence, result.failed[0])
         for request, error in errors.items():

@@ -220,6 +220,11 @@ class Fold:
         )
         self.counters.scheduled_tokens += event.num_tokens
 
+    def _withdrawn(self, event: ev.StepWithdrawn) -> None:
+        share = self._share_of(event.seq_id)
+        self.scheduled.remove(share)
+        self.counters.scheduled_tokens -= share.num_tokens
+
     def _draft_proposed(self, event: ev.DraftProposed) -> None:
         share = self._share_of(event.seq_id)
         share.draft_token_ids = event.token_ids
@@ -327,6 +332,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.RequestAborted: Fold._aborted,
     ev.StepBegin: Fold._step_begin,
     ev.StepScheduled: Fold._scheduled,
+    ev.StepWithdrawn: Fold._withdrawn,
     ev.DraftProposed: Fold._draft_proposed,
     ev.DraftVerified: Fold._draft_verified,
     ev.BlockAllocated: Fold._allocated,

@@ -184,5 +184,6 @@ class PoolUse(NamedTuple):
 def pool_use(fold: Fold) -> PoolUse:
     """Count the pool's blocks by state. O(free blocks)."""
     blocks, num_free = fold.blocks, len(fold.free_queue)
+    num_used = fold.header.num_usable_blocks - num_free
     cached = sum(blocks[block_id].hash is not None for block_id in fold.free_queue)
-    return PoolUse(len(blocks) - num_free, cached, num_free - cached)
+    return PoolUse(num_used, cached, num_free - cached)

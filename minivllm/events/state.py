@@ -139,7 +139,7 @@ class EngineState(msgspec.Struct, gc=False):
         return cls(
             step=0,
             blocks=[BlockState() for _ in range(header.num_blocks)],
-            free_queue=list(range(header.num_blocks)),
+            free_queue=list(range(header.reserved_blocks, header.num_blocks)),
             waiting=[],
             running=[],
             requests={},

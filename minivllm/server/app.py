@@ -1,7 +1,7 @@
 """`assemble`: build the server around an engine, for the command and for tests.
 
     engine -> EngineService (requests in, outputs out)
-           -> EngineMetrics, and optionally EventHub and KVEventFeed (listeners of engine events)
+           -> EngineMetrics, and optionally EventHub (listeners of engine events)
            -> the application: the routes of all these parts, behind the middleware
 
 Listeners assume an idle engine, so they subscribe before the engine's thread starts. In a server, a
@@ -22,12 +22,11 @@ from minivllm.events import types as ev
 from minivllm.server.errors import HANDLERS
 from minivllm.server.feeds import event_hub
 from minivllm.server.feeds.event_hub import EventHub
-from minivllm.server.feeds.kv_feed import KVEventFeed, Publish
 from minivllm.server.http.middleware import Access, RequestIds
 from minivllm.server.http.routes import Bodies
 from minivllm.server.metrics import router
 from minivllm.server.metrics.router import EngineMetrics
-from minivllm.server.options import LOOPBACK_NAMES, ServerOptions
+from minivllm.server.options import ServerOptions
 from minivllm.server.routers import about, chat, completions, generate, tokens
 from minivllm.server.service import EngineService
 
@@ -41,13 +40,8 @@ class Assembled:
     hub: EventHub | None
 
 
-def assemble(
-    engine: LLMEngine, options: ServerOptions, publish_kv: Publish | None = None
-) -> Assembled:
-    """Build a server around `engine`, which must not have had a request yet.
-
-    publish_kv: receives the KV events, if any
-    """
+def assemble(engine: LLMEngine, options: ServerOptions) -> Assembled:
+    """Build a server around `engine`, which must not have had a request yet."""
     service = EngineService(engine, options)
     header = engine.log_header()
     metrics, hub = EngineMetrics(header, service.model_name), None
@@ -65,8 +59,6 @@ def assemble(
         _listen(engine, "events", hub.apply, hub.close)
         service.on_over = hub.close
         routes += event_hub.routes(hub)
-    if publish_kv is not None:
-        _listen(engine, "KV events", KVEventFeed(header, publish_kv).apply)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -80,7 +72,7 @@ def assemble(
         routes=[*routes, about.openapi(routes)],
         middleware=[
             Middleware(RequestIds, timeout=options.request_timeout, on_end=metrics.count_request),
-            Middleware(Access, hosts=_host_names(options), keys=options.api_key),
+            Middleware(Access, hosts=options.host_names, keys=options.api_key),
         ],
         exception_handlers=HANDLERS,
         lifespan=lifespan,
@@ -88,16 +80,6 @@ def assemble(
     app.router.redirect_slashes = False
     app.state.bodies = Bodies(options.max_body_bytes, options.body_timeout)
     return Assembled(app, service, hub)
-
-
-def _host_names(options: ServerOptions) -> list[str] | None:
-    """A web page in a browser can reach a local server under the page's own host name, but it does
-    not know the API key. So a server with a key accepts any name (None), unless `allowed_hosts` is
-    given.
-    """
-    if options.allowed_hosts or options.is_loopback:
-        return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]
-    return None
 
 
 def _listen(

@@ -88,3 +88,15 @@ class ServerOptions:
             return ip_address(self.host).is_loopback
         except ValueError:
             return False  # a name other than localhost can resolve to any address
+
+    @property
+    def host_names(self) -> list[str] | None:
+        """Names that the Host header may contain; None: any.
+
+        A web page in a browser can reach a local server under the page's own host name, but it does
+        not know the API key. So a server with a key accepts any name, unless `allowed_hosts` is
+        given.
+        """
+        if self.allowed_hosts or self.is_loopback:
+            return [*LOOPBACK_NAMES, self.host, *self.allowed_hosts]
+        return None

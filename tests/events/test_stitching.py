@@ -21,7 +21,7 @@ def event(seq: int) -> Event:
 
 def stitched(stitcher: Stitcher, events: list[Event]) -> list[Event | None]:
     lines = b"".join(stitcher.take(encode_event(event)[:-1]) for event in events)
-    return [decode_line(line)[1] for line in lines.splitlines()]
+    return [decode_line(line)[1][0] for line in lines.splitlines()]
 
 
 def test_repeated_events_are_dropped_and_missing_ones_become_a_gap():

@@ -26,6 +26,7 @@ PROMISES = {
     "server": "clients get OpenAI's answers, and a clear error for a bad request",
     "speculation": "drafts change no token",
     "structured_output": "constrained output is always valid",
+    "vllm": "a real vLLM's recording equals its state, and never stops it",
     "tui": "each panel, key and source shows what is there",
 }
 THE_REST = "smollm2, random histories, child processes, the site and tools: make test-all"

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
+from minivllm.tui.draw.digits import large
 from minivllm.tui.draw.lines import NARROW
 
 HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
@@ -17,6 +18,12 @@ HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
 def test_an_escape_sequence_becomes_plain_letters() -> None:
     assert clean("\x1b[31mred\x1b]0;title\x07 \x9b2J") == "[31mred]0;title 2J"
     assert clean("one\n\n  two\tthree\r\n") == "one↵two three↵"
+
+
+def test_each_sign_of_a_large_figure_is_four_cells_wide_and_like_no_other() -> None:
+    drawn = {tuple(large(sign)) for sign in "0123456789.×"}
+    assert len(drawn) == 12 and {tuple(map(cell_len, rows)) for rows in drawn} == {(4, 4, 4)}
+    assert large("×3.7") == ["    ▀▀█     ▀▀█ ", "▀▄▀ ▀▀█      ▄▀ ", "▀ ▀ ▀▀▀  ▀   ▀  "]
 
 
 @settings(max_examples=40)

@@ -1,6 +1,6 @@
 """The tour: each stop begins at its moment, pauses the run, and ends with its own key."""
 
-from support.tui.driven_app import app_for, drawn, drive, until
+from support.tui.driven_app import app_for, drawn, drive, show_screen, until
 from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 
@@ -20,6 +20,10 @@ def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure, no
             await until(pilot, lambda stop=stop: stop.sentence[:20] in drawn(app, "narrator")[0])
             assert app.context.transport.state == "paused" and control.calls[-1] == ("pause",)
             keys = keys_now(app.dashboard_screen)[stop.command]
+            before = app.current_mode
+            await show_screen(pilot, "compare")  # where R leads before the last stop
+            assert stop.sentence[:20] in drawn(app, "narrator")[0]
+            await show_screen(pilot, before)
             await pilot.press("t")
             assert tour.is_open, "another key ends no stop"
             await pilot.press(keys[0])

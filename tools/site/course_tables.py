@@ -8,7 +8,7 @@ from lesson_page import front_matter, played
 from page_text import escaped, table
 
 from minivllm.lessons.checker.bugs.judge import RULES
-from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.checker.catalogue import by_part, exercises
 from minivllm.lessons.course.course import COURSE, SCREENS, VIEWS
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.teacher.script import Lesson, Track
@@ -58,7 +58,7 @@ def ideas() -> str:
 
 def all_exercises() -> str:
     rows = []
-    for exercise in exercises():
+    for exercise in [work for part in by_part().values() for work in part]:
         what = "the first wrong step of a recording"
         if not exercise.finds_bug:
             written = ", ".join(f"`{symbol}`" for symbol in exercise.symbol.split(", "))
@@ -69,7 +69,8 @@ def all_exercises() -> str:
 
 
 def rules() -> str:
-    return table(("rule", "what it says"), ((f"`{key}`", rule.says) for key, rule in RULES.items()))
+    rows = ((f"`{name}`", rule["says"]) for name, rule in RULES.items())
+    return table(("rule", "what it says"), rows)
 
 
 def weeks() -> str:

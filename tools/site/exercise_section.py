@@ -62,7 +62,8 @@ The first makes a folder with {makes}. The text below calls it "this folder". \
 def _what_to_write(exercise: Exercise) -> str:
     lines, heads = exercise.source.splitlines(), []
     for hole in find_holes(exercise):
-        of = f"# of {hole.owner}\n" if hole.owner else ""
+        owner = hole.name.rpartition(".")[0]
+        of = f"# of {owner}\n" if owner else ""
         head = dedent("\n".join(lines[hole.first - 1 : hole.begin - 1]))
         heads.append(f"{of}{head}\n    ...  # TODO {exercise.name}")
     functions = "\n\n\n".join(heads)

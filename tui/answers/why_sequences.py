@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from minivllm.events.ledger import SequenceRecord
 from minivllm.events.state import ScheduledState, SequenceState
-from minivllm.events.types import DeferReason
+from minivllm.events.types import PASSED_REASONS, DeferReason
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.state.decisions import PHRASES, cause_of_preemption, deferral, phrase
@@ -59,7 +59,7 @@ def _waiting(
     considered = model.considered()
     first = waiting[considered]
     own = sequence.deferred
-    if position <= considered and own is not None and own[0] == "grammar_not_compiled":
+    if position <= considered and own is not None and own[0] in PASSED_REASONS:
         return f"{name} {reason_to_wait(model, *own)}; the requests behind it may pass."
     reason = _first_waits(model, first)
     said = [*_preempted(sequence, record, name)]
@@ -68,7 +68,7 @@ def _waiting(
         said += [f"{who} {reason}" if reason else f"The scheduler has not considered {who} yet"]
         said += [f"{name} is number {position + 1:,} in the queue, behind it"]
     elif reason:
-        passed = f"; {considered:,} before it wait for their grammars" if considered else ""
+        passed = f"; {considered:,} before it wait for something else" if considered else ""
         said += [f"{name} {reason}{_holders(model, sequence)}{passed}"]
     elif model.fold.step == 0:
         said += ["No step has been planned yet", f"The first one will consider {name}"]

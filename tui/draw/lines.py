@@ -204,8 +204,7 @@ def _wrap_line(text: str, width: int) -> list[str]:
         if row:
             rows.append(row)
         # Break a word that is wider than a row; drop a character that is.
-        *full, row = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width] or [
-            ""
-        ]
+        pieces = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width]
+        *full, row = pieces or [""]
         rows += full
     return [*rows, row]

@@ -158,10 +158,11 @@ class EngineKeys:
     def tokens(self) -> None:
         """Stop or start explaining the sequence's tokens."""
         control, view = self._context.control, self._context.transport.view
+        before = self._context.selection.seq_id
         if control is None:
-            self._app.tell(how_to_explain(self._context, view, self._context.selection.seq_id))
+            self._app.tell(how_to_explain(self._context, view, before))
         elif seq_id := self._select_running():
-            on = self._explained[seq_id] = not self._explained.get(seq_id, False)
+            on = self._explained[seq_id] = seq_id != before or not self.explains_selected
             control.explain_tokens(seq_id, on)
             now = "now explained" if on else "no longer explained"
             self._app.tell(f"The tokens of {short_name(seq_id)} are {now}.")
@@ -189,9 +190,13 @@ class EngineKeys:
     def watch_first(self) -> None:
         """Select a running sequence if there is nothing to see of the selected one."""
         seq_id, newest = self._context.selection.seq_id, self._context.transport.recording.head
-        shows = seq_id in newest.fold.sequences or seq_id in newest.explanations.judged
+        shows = seq_id in newest.fold.running or seq_id in newest.explanations.judged
         if self._context.control is not None and newest.fold.running and not shows:
             self._select_running()
+
+    @property
+    def explains_selected(self) -> bool:
+        return self._explained.get(self._context.selection.seq_id or "", False)
 
     def watch_selected(self) -> None:
         """Explain the selected sequence's next tokens, unless the user has stopped that."""

@@ -17,9 +17,9 @@ from minivllm.tui.widgets.compare.side import Side
 
 class CompareScreen(DashboardScreen):
     NAME = "compare"
-    IS_NARRATED = False
 
     def body(self) -> Iterable[Widget]:
+        self.narrator.add_class("-away")
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._line = RaceLine(id="race")
         # Before the first layout, so that the first picture has rows for the note.
@@ -34,10 +34,13 @@ class CompareScreen(DashboardScreen):
         yield self._comparison
 
     def draw(self) -> None:
-        first, second = self.context.transport, self.context.second
+        first, second, tour = self.context.transport, self.context.second, self.context.tour
+        # Two recordings have two stories: only a tour's next stop is told here.
+        self.narrator.set_class(tour is None or not tour.is_open, "-away")
         if second is not None:
             follow(first, second, self.context.same)
         self._line.set_class(bool(self._line.note()), "-noted")
+        self._line.set_class(self._line.is_over, "-over")
         self._comparison.set_class(second is None, "-away")
         self._other.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")

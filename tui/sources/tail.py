@@ -33,6 +33,7 @@ class TailSource:
         self._size = 0
         self._caught_up = False
         self._trouble: str | None = None
+        self._replaced = False
         deadline = time.monotonic() + wait
         self._file = self._open(deadline)
         try:
@@ -100,6 +101,7 @@ class TailSource:
         else:
             changed = "truncated while it was read" if self._size < self._spool.size else ""
             if changed or not os.path.samestat(now, ours):
+                self._replaced = not changed
                 changed = changed or "replaced by another file"
                 self._trouble = f"{self._path} was {changed}: attach again to see its content."
 
@@ -107,7 +109,7 @@ class TailSource:
     def status(self) -> SourceStatus:
         trouble = self.recording.damage or self._trouble
         if trouble is not None:
-            return SourceStatus("ended", trouble)
+            return SourceStatus("ended", trouble, self._replaced)
         if not self._caught_up:
             return indexing(self.recording.indexed_bytes, self._size)
         return SourceStatus("live")

@@ -89,7 +89,7 @@ class BlockAges(msgspec.Struct):
         """The sequence of an event, or the last owner of its block. Call after `apply`."""
         kind = type(event)
         if kind is ev.BlockHashed:
-            return self.last_scheduled
+            return event.seq_id or self.last_scheduled
         if kind is ev.BlockEvicted:
             return self.last_owner(event.block_id)
         return getattr(event, "seq_id", None)
@@ -132,7 +132,7 @@ class BlockAges(msgspec.Struct):
 
     def _hashed(self, event: ev.BlockHashed) -> None:
         # If several sequences hold the block, the sequence scheduled last counts as its owner.
-        self._touch(event.block_id, event.step, self.last_scheduled)
+        self._touch(event.block_id, event.step, event.seq_id or self.last_scheduled)
 
     def _hit(self, event: ev.BlockHit) -> None:
         self._touch(event.block_id, event.step, event.seq_id)

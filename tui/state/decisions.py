@@ -28,6 +28,11 @@ PHRASES = {
     "defer.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
     "defer.static_batch": "the previous batch has {need:sequence} left",
     "defer.batch_delay": "batch not full: {free} of {need} have arrived",
+    "defer.stale_output": "tokens of a running step must arrive first",
+    "defer.lora": "all adapters of the step are in use",
+    "defer.paused": "the scheduler is paused",
+    "defer.throttled": "another replica's prompts come first",
+    "defer.other": "the recording does not say why",
     # The same, after the sequence's name in a sentence.
     "waits.no_blocks": "needs {need:block} with {free} free",
     "waits.token_budget": "found no budget left",
@@ -40,6 +45,7 @@ PHRASES = {
     "waits.static_batch": "waits: the previous batch has {need:sequence} left",
     "waits.batch_delay": "waits for a full batch: {free} of {need} sequences have arrived",
     # Why a victim was preempted, after the name of the sequence that needed its blocks.
+    "cause.reset": "lost its blocks when the prefix cache was reset",
     "cause.failed": "failed before it wrote a shared block",
     "cause.slot": "needed a batch slot",
     "cause.blocks": "needed {need:block}, only {free} free",
@@ -50,6 +56,7 @@ PHRASES = {
     "miss.never_seen": "never seen",
     "miss.evicted": "it was evicted",
     "miss.prompt_logprobs": "prompt log-probabilities were requested",
+    "miss.last_block_not_looked_up": "vLLM never looks up the last block of a prompt",
     # How a sequence ended; `when` is "in step 12 with 40 tokens, including its prompt".
     "end.stop": "finished {when}: the model sampled an end token, or its text reached a stop"
     " string",
@@ -98,6 +105,7 @@ EVENT_WORDS = {
     "block.freed": ("freed", ", empty", "muted"),
     "block.freed.tail": ("freed", ", still cached", "muted"),
     "block.evicted": ("loses", ", evicted", "warn"),
+    "step.withdrawn": ("loses its share of the step", "", "warn"),
     "draft.verified": ("keeps no draft", "", "warn"),
     "draft.verified.some": ("keeps {kept:draft}", "", "good"),
     "engine.option_changed": ("{name} is now {value}", ", it was {old}", "accent"),
@@ -238,8 +246,8 @@ def style_of(event: ev.Event) -> str:
 
 def cause_of_preemption(need: int, free: int) -> str:
     """Why a victim was preempted, to follow the name of the sequence that needed its blocks."""
-    if need == 0:
-        return phrase("cause.failed")
+    if need <= 0:
+        return phrase("cause.failed" if need == 0 else "cause.reset")
     key = "cause.slot" if need <= free else "cause.blocks" if free else "cause.no_blocks"
     return phrase(key, need=need, free=free)
 

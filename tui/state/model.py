@@ -224,11 +224,12 @@ class DashboardModel:
     def considered(self) -> int:
         """Position of the waiting sequence that the scheduler considers.
 
-        It passes those whose grammars are not compiled; if all wait for theirs, it is the first.
+        It passes those whose grammars are not compiled, for example; if it passes all, it is the
+        first.
         """
         for position, seq_id in enumerate(self.fold.waiting):
             deferred = self.fold.sequences[seq_id].deferred
-            if deferred is None or deferred[0] != "grammar_not_compiled":
+            if deferred is None or deferred[0] not in ev.PASSED_REASONS:
                 return position
         return 0
 
@@ -281,8 +282,9 @@ def _touch_drafted(fold: Fold, ages: BlockAges, event: ev.DraftProposed) -> None
 
 
 def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
-    """Remember the tokens of a full block; it belongs to the sequence scheduled last."""
-    sequence, size = fold.sequences[ages.last_scheduled], fold.header.block_size
+    """Remember the tokens of a full block."""
+    owner = event.seq_id or ages.last_scheduled
+    sequence, size = fold.sequences[owner], fold.header.block_size
     first = sequence.block_table.index(event.block_id) * size
     prompt = fold.requests[sequence.request_id].prompt_token_ids
     skipped = max(first - len(prompt), 0)
@@ -292,7 +294,7 @@ def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
 
 def _note_used_blocks(fold: Fold, steps: PastSteps, event: ev.StepEnd) -> None:
     if steps.current is not None:
-        steps.current.num_used_blocks = len(fold.blocks) - len(fold.free_queue)
+        steps.current.num_used_blocks = fold.header.num_usable_blocks - len(fold.free_queue)
 
 
 class _Head(msgspec.Struct):

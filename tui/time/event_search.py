@@ -45,7 +45,7 @@ class EventFilter(NamedTuple):
             return True
         # In other kinds, `parent` is the hash of a block.
         names = _SEQUENCES + ("parent",) * (kind is ev.RequestForked)
-        for whose in (getattr(event, name) for name in names if name in kind.__struct_fields__):
+        for whose in filter(None, (getattr(event, name, None) for name in names)):
             if word in whose.casefold() or ("~" in word and word in short_name(whose)):
                 return True
         number = word.removeprefix("b")

@@ -17,7 +17,7 @@ from minivllm.tui.state.model import DashboardModel
 STEPS_PER_SECOND = 8.0
 """Steps per second at speed 1: slow enough to follow."""
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-_NEAR = 500
+_NEAR = 2000
 """Apply up to this many events one by one; for more events, a keyframe is faster."""
 
 State = Literal["live", "playing", "paused"]
@@ -56,14 +56,14 @@ class Transport:
         if self.state == "live":
             self._follow()
         elif self.state == "playing":
-            self._play(elapsed)
-            return True
+            return self._play(elapsed) or num_new > 0
         return num_new > 0
 
     def _follow(self) -> None:
         self.view, self.position = self.recording.head, len(self.recording)
 
-    def _play(self, elapsed: float) -> None:
+    def _play(self, elapsed: float) -> bool:
+        """Play the steps that are due; return whether there are any, or the end is reached."""
         self._due += elapsed * STEPS_PER_SECOND * self.speed
         whole = int(self._due)
         self._due -= whole
@@ -72,6 +72,7 @@ class Transport:
             self._move(self.recording.step_end(self.recording.step_of(self.position) + whole - 1))
         if self.at_end:
             self.to_live() if self.source.status.state in ("live", "lost") else self.pause()
+        return whole > 0 or self.state != "playing"
 
     # ---- for the top line ----
 

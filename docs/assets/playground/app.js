@@ -63,7 +63,7 @@ class Playground {
     part("The options", this.options.element,
       h("p", {}, h("label", {}, this.both, " The original gets my options: compare only the code"))),
     part("The code", h("label", { class: "pg-wide" }, h("span", { class: "pg-label" }, "Method to change"), this.method), this.code),
-    h("p", { class: "pg-run" }, this.run, this.status), this.trouble, this.results.element,
+    h("p", { class: "pg-run pg-bar" }, this.run, this.status), this.trouble, this.results.element,
     part("Exercises", this.desk.element));
   }
 

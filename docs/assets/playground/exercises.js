@@ -27,7 +27,11 @@ export class ExerciseDesk {
   async connect(python) {
     this.python = python;
     const exercises = await python.ask("exercises", undefined, 30);
-    this.choice.append(...exercises.map(({ name, title }) => option(name, title)));
+    const parts = Map.groupBy(exercises, ({ title, level }) =>
+      (title.startsWith("Find the bug") ? "Find the bug" : level === "core" ? "Core" : "More"));
+    for (const label of ["Core", "Find the bug", "More"]) {
+      this.choice.append(h("optgroup", { label }, parts.get(label).map(({ name, title }) => option(name, title))));
+    }
     this.choice.disabled = false;
   }
 

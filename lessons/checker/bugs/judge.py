@@ -13,23 +13,17 @@ from minivllm.lessons.checker.report import event_of, words_of
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 
 
-class BugRule(NamedTuple):
-    says: str
-    events: list[str]
-    """Kinds of events that put it to the test."""
-
-
 class BugAnswer(NamedTuple):
     step: int
     rule: str
 
 
-_ENTRIES = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["rule"]
-RULES = {name: BugRule(**entry) for name, entry in _ENTRIES.items()}
+RULES = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["rule"]
+"""Name -> what it says, and the kinds of `events` that put it to the test."""
 ANSWER_STUB = (
     "# The first step that breaks a rule, and the rule's name:\n"
     'step = 0\nrule = ""\n\n# The rules:\n'
-) + "".join(f"#   {name:<13} {rule.says}\n" for name, rule in RULES.items())
+) + "".join(f"#   {name:<13} {rule['says']}\n" for name, rule in RULES.items())
 
 
 def right_answer(exercise: Exercise) -> BugAnswer:
@@ -84,6 +78,6 @@ def events_in(recording: Path) -> list[dict[str, Any]]:
 
 def tests_of(exercise: Exercise, answer: BugAnswer) -> list[dict[str, Any]]:
     """The step's events that put the rule to the test."""
-    step, kinds = answer.step, RULES[answer.rule].events
+    step, kinds = answer.step, RULES[answer.rule]["events"]
     events = events_in(exercise.recording)
     return [event for event in events if event["step"] == step and event["ev"] in kinds]

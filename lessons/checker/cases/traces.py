@@ -18,7 +18,7 @@ from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.types import Event
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.toy import ToyProposer, ToyRunner, ToyTokenizer
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 MAX_STEPS = 300
 _NOT_OPTIONS = ("num_blocks", "max_model_len", "requests", "wrong_every")
@@ -79,7 +79,7 @@ def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
     """An engine with the toy model that checks all invariants after each step."""
     options = {name: value for name, value in case.items() if name not in _NOT_OPTIONS}
     num_blocks, size = case["num_blocks"], case["block_size"]
-    config = EngineConfig(model="toy", check_invariants=True, **options)
+    config = EngineConfig(**{"model": "toy", "check_invariants": True, **options})
     runner = ToyRunner(num_blocks, size, case.get("max_model_len", num_blocks * size))
     proposer = ToyProposer(case["wrong_every"]) if "wrong_every" in case else None
     parts = {"clock": VirtualClock(), "proposer": proposer, "waiting": waiting}
@@ -107,7 +107,8 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
 
 
 def _add(engine: LLMEngine, number: int, entry: dict[str, Any]) -> None:
-    params = SamplingParams(temperature=0, max_tokens=entry["max_tokens"], n=entry.get("n", 1))
+    own = {"max_tokens": entry["max_tokens"], "n": entry.get("n", 1)}
+    params = SamplingParams(temperature=0, output_kind=RequestOutputKind.FINAL_ONLY, **own)
     prompt = {"prompt_token_ids": _prompt(entry)}
     with suppress(InvalidRequestError):  # too large for this pool or batch, on both sides
         engine.add_request(f"r{number}", prompt, params, entry.get("priority", 0))

@@ -53,8 +53,9 @@ def lines_in(file: Path, error: BaseException) -> list[tuple[CodeType, int]]:
 
 
 def imports_of(exercise: Exercise) -> list[str]:
-    """Modules that the exercise's module imports. None of these imports the exercise's module."""
-    body = ast.parse(exercise.source).body
+    """What the exercise's module and its checks import."""
+    checks = (exercise.folder / "behaviours.py").read_text(encoding="utf-8")
+    body = ast.parse(exercise.source).body + ast.parse(checks).body
     names = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
     return names + [node.module for node in body if isinstance(node, ast.ImportFrom)]
 

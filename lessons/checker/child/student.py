@@ -35,26 +35,23 @@ class StudentModule:
     def __init__(self, exercise: Exercise, file: Path, limit: Limit) -> None:
         self._exercise, self._file, self._limit = exercise, file, limit
         self._given = functions_in(exercise.source).keys() - set(exercise.holes)
+        self._not_loaded = self._limited(self._load, LOADING * exercise.seconds)
 
-    def load(self) -> list[str] | None:
-        """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
-
-        def load() -> None:
-            imports.import_files({self._exercise.module: self._file})
-            # The visible tests import the module by its file name.
-            own_name = self._exercise.student_file.removesuffix(".py")
-            sys.modules.setdefault(own_name, sys.modules[self._exercise.module])
-            tests = self._exercise.folder / "visible_test.py"
-            self._observe = {
-                behaviour.key: behaviour.observe for behaviour in self._exercise.behaviours()
-            }
-            self._observe["visible"] = lambda case: run_visible_tests(tests)
-
-        return self._limited(load, LOADING * self._exercise.seconds)
+    def _load(self) -> None:
+        """Load the file as the engine's module, and import the rest."""
+        imports.import_files({self._exercise.module: self._file})
+        # The visible tests import the module by its file name.
+        own_name = self._exercise.student_file.removesuffix(".py")
+        sys.modules.setdefault(own_name, sys.modules[self._exercise.module])
+        tests = self._exercise.folder / "visible_test.py"
+        self._observe = {known.key: known.observe for known in self._exercise.behaviours()}
+        self._observe["visible"] = lambda case: run_visible_tests(tests)
 
     def answer(self, question: dict[str, Any]) -> list[Any]:
         """The lines of a case, and None or a failure: its kind and its text."""
         lines: list[str] = []
+        if self._not_loaded is not None or question["behaviour"] is None:
+            return [lines, self._not_loaded]
 
         def ask() -> None:
             for line in self._observe[question["behaviour"]](question["case"]):

@@ -9,15 +9,15 @@ an exception, whose traceback shows the line of an endless loop; a process that 
 import json
 import os
 import resource
-import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
@@ -28,35 +28,42 @@ MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
 WALL_FACTOR = 8
 """Wall-clock seconds per second of processor time: computers can be busy."""
+IMPATIENCE = 0.25
+"""Share of the time limit that remains after the first timeout, probably an endless loop."""
 MAX_ANSWER_BYTES = 32 << 20
 
 
 def main(exercise: Exercise) -> None:
-    for name in imports_of(exercise):
-        with suppress(ImportError):  # the process of a file reports the error
+    source, known, ahead = exercise.source, exercise.mistakes, imports_of(exercise)
+    sys.modules[exercise.module] = None  # modules that import it wait for the student's file
+    for name in ahead:
+        with suppress(ImportError):
             import_module(name)
-    processes: dict[str, _Process] = {}
+    del sys.modules[exercise.module]
+    processes = {wrong.name: _Process(exercise, wrong.source(source).encode) for wrong in known}
     try:
         for line in sys.stdin:
             question = json.loads(line)
-            file = question["file"]
-            if file not in processes:
-                processes[file] = _Process(exercise, Path(file))
-            print(json.dumps(processes[file].ask(question)), flush=True)
+            name = question["file"]
+            process = processes.setdefault(name, _Process(exercise, Path(name).read_bytes))
+            if "behaviour" in question:
+                print(json.dumps(process.ask(question)), flush=True)
+            else:
+                processes.pop(name).end()
     finally:
         for process in processes.values():
             process.end()
 
 
 class _Process:
-    """A process with one file, seen from outside. It runs on a copy of the file."""
+    """A process with one file, seen from outside. It runs on a copy, in a folder of its own."""
 
-    def __init__(self, exercise: Exercise, file: Path) -> None:
-        self._exercise, self._file = exercise, file
+    def __init__(self, exercise: Exercise, read: Callable[[], bytes]) -> None:
+        self._exercise, self._read, self._seconds = exercise, read, exercise.seconds
         self._process: Any = None
 
     def ask(self, question: dict[str, Any]) -> list[Any]:
-        patience = WALL_FACTOR * question["seconds"]
+        question["seconds"], patience = self._seconds, WALL_FACTOR * self._seconds
         lines: list[str] = []
         try:
             if self._process is None:
@@ -74,14 +81,16 @@ class _Process:
             failure = ["died", f"its process ended {how}"]
         except (OSError, ValueError, TypeError):
             failure = ["channel", "it wrote into the channel of the checker's own answers"]
+        if failure is not None and failure[0] == "time":
+            self._seconds = IMPATIENCE * self._exercise.seconds
         if failure is not None and failure[0] not in ("raised", "todo"):
             self.end()
         return [lines, failure]
 
     def _start(self) -> None:
-        copy = Path.cwd() / self._file.name
-        copy.parent.mkdir(exist_ok=True)  # the code can remove it
-        shutil.copy(self._file, copy)
+        Path.home().mkdir(exist_ok=True)  # the code can remove it
+        copy = Path(mkdtemp(dir=Path.home())) / self._exercise.student_file
+        copy.write_bytes(self._read())
         fork = get_context("fork")
         self._channel, theirs = fork.Pipe()
         parts = self._exercise, copy, theirs, self._channel
@@ -109,11 +118,9 @@ def _run(exercise: Exercise, file: Path, channel: Connection, outside: Connectio
     _take_limits(exercise.memory_mb)
     own = os.getpid()
     student = StudentModule(exercise, file, _processor_time)
-    not_loaded = student.load()
     while os.getpid() == own:  # a process that the code has forked must not answer, too
         question = json.loads(channel.recv_bytes())
-        is_case = not_loaded is None and question["behaviour"] is not None
-        answer = student.answer(question) if is_case else [[], not_loaded]
+        answer = student.answer(question)
         if os.getpid() == own:
             channel.send_bytes(json.dumps(answer).encode())
     os._exit(0)
@@ -129,14 +136,12 @@ def _take_limits(memory_mb: int) -> None:
     for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
         os.dup2(source, number)
     signal.signal(signal.SIGPROF, _time_is_up)
-    num_started = 0
+    starts = "os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"
+    allowed = iter(range(MAX_FORKS))
 
     def count(event: str, _: object) -> None:
-        nonlocal num_started
-        if event in ("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"):
-            num_started += 1
-            if num_started > MAX_FORKS:
-                raise BlockingIOError(f"a submission may start at most {MAX_FORKS} processes")
+        if event in starts and next(allowed, None) is None:
+            raise BlockingIOError(f"a submission may start at most {MAX_FORKS} processes")
 
     sys.addaudithook(count)
 

@@ -10,9 +10,8 @@ from functools import cache
 from runpy import run_path
 from typing import Any
 
-import msgspec
-
 from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue, RequestQueue
+from minivllm.events import types as ev
 from minivllm.lessons.checker.cases.behaviour import Behaviour, Case, Draw, Judge, Lines, behaviour
 from minivllm.lessons.checker.cases.traces import (
     build_engine,
@@ -26,7 +25,6 @@ from minivllm.lessons.checker.policy import (
     MEANINGS,
     PolicyFigures,
     PolicyRequest,
-    Served,
     draw_traffic,
     figures_of,
     guarded,
@@ -93,7 +91,7 @@ def _later_alike(case: Case, requests: list[PolicyRequest]) -> list[list[float]]
     """When the tokens came that were written before request `cut` arrived."""
     now = draw_traffic(case["seed"])[case["cut"]].arrives
     served = play_traffic(requests, guarded(_own_policy()()))
-    return [[t for t in request.times if t < now] for request in served[: case["cut"]]]
+    return [[t for t in times if t < now] for times in served[: case["cut"]]]
 
 
 @behaviour(
@@ -147,26 +145,35 @@ def _stream(draw: Draw) -> Case:
         "max_num_batched_tokens": 64,
         "enable_prefix_caching": False,
         "scheduling_policy": "priority",
-        "requests": [{**request, "arrives": number} for number, request in enumerate(requests)],
+        "check_invariants": False,  # it is long, and `tokens` checks them
+        "requests": [{**one, "arrives": number} for number, one in enumerate(requests)],
     }
 
 
-def _overtaken(lines: Lines) -> dict[int, int]:
+def _overtaken(case: Case) -> dict[int, int]:
     """For each request, how many later ones were admitted while it waited, also when preempted."""
     overtaken: dict[int, int] = {}
     waiting: set[int] = set()
-    for line in lines:
-        event = json.loads(line) if line.startswith("{") else {"ev": line}
-        number = int(event["seq_id"][1:].partition(".")[0]) if "seq_id" in event else -1
-        if event["ev"] == "request.arrived":
-            overtaken[number] = 0
-        if event["ev"] in ("request.arrived", "request.preempted"):
-            waiting.add(number)
-        elif event["ev"] in ("request.admitted", "request.resumed"):
-            waiting.remove(number)
-        if event["ev"] == "request.admitted":
-            for earlier in waiting:
-                overtaken[earlier] += earlier < number
+
+    def number_of(name: str) -> int:
+        return int(name[1:].partition(".")[0])
+
+    def note(event: ev.Event) -> None:
+        match event:
+            case ev.RequestArrived(seq_id=name) | ev.RequestPreempted(seq_id=name):
+                waiting.add(number_of(name))
+                overtaken.setdefault(number_of(name), 0)
+            case ev.RequestAdmitted(seq_id=name):
+                waiting.remove(number_of(name))
+                for earlier in waiting:
+                    overtaken[earlier] += earlier < number_of(name)
+            case ev.RequestResumed(seq_id=name):
+                waiting.remove(number_of(name))
+
+    engine = build_engine(case, guarded(_own_policy()()))
+    engine.subscribe(note)
+    for _ in run_trace(case, engine):
+        pass
     return overtaken
 
 
@@ -178,7 +185,7 @@ def overtakes(case: Case) -> Lines:
     """
     slots = case["max_num_seqs"]
     yield f"{len(case['requests'])} requests, one before each step; at most {slots} run"
-    for number, count in _overtaken(_run(case, _own_policy())).items():
+    for number, count in _overtaken(case).items():
         if count > MOST_OVERTAKEN:
             request = case["requests"][number]
             yield (
@@ -201,8 +208,7 @@ def serve(case: Case) -> Lines:
 
 @cache  # all levels ask for the same traces
 def _played(seed: int) -> str:
-    served = play_traffic(draw_traffic(seed), guarded(_own_policy()()))
-    return msgspec.json.encode(served).decode()
+    return json.dumps(play_traffic(draw_traffic(seed), guarded(_own_policy()())))
 
 
 @cache
@@ -218,25 +224,26 @@ def _figures_of_known(name: str, seed: int) -> PolicyFigures:
         "priority": PriorityRequestQueue,
         "shortest": ShortestRequestQueue,
     }
-    return figures_of(play_traffic(draw_traffic(seed), queues[name]()))
+    requests = draw_traffic(seed)
+    return figures_of(requests, play_traffic(requests, queues[name]()))
 
 
 def _known(name: str, case: Case) -> list[PolicyFigures]:
     return [_figures_of_known(name, seed) for seed in case["seeds"]]
 
 
-def _figures(lines: Sequence[str]) -> list[PolicyFigures]:
-    return [figures_of(msgspec.json.decode(line, type=list[Served])) for line in lines]
+def _figures(case: Case, lines: Sequence[str]) -> list[PolicyFigures]:
+    pairs = zip(case["seeds"], lines, strict=True)
+    return [figures_of(draw_traffic(seed), json.loads(line)) for seed, line in pairs]
 
 
 def _unserved(case: Case, lines: Sequence[str]) -> str:
     """Which request did not get all of its tokens; empty if each did."""
     for seed, line in zip(case["seeds"], lines, strict=True):
-        served = msgspec.json.decode(line, type=list[Served])
-        for number, request in enumerate(draw_traffic(seed)):
-            count = len(served[number].times) if number < len(served) else 0
-            if count != request.num_output_tokens:
-                return f"request {number} gets {count} of its {request.num_output_tokens} tokens"
+        pairs = zip(draw_traffic(seed), json.loads(line), strict=True)
+        for number, (request, times) in enumerate(pairs):
+            if len(times) != (needed := request.num_output_tokens):
+                return f"request {number} gets {len(times)} of its {needed} tokens"
     return ""
 
 
@@ -247,13 +254,13 @@ def _level(needed: Least) -> Judge:
         if unserved := _unserved(case, yours):
             return unserved
         fcfs = _known("fcfs", case)
-        least = needed(score_of(_figures(ours), fcfs))
-        own = score_of(_figures(yours), fcfs)
+        least = needed(score_of(_figures(case, ours), fcfs))
+        own = score_of(_figures(case, yours), fcfs)
         if own >= least:
             return ""
         return (
             f"the score is {own:.2f}, and this level needs {least:.2f}; fcfs has 1.00."
-            f" {weakest(_figures(yours), fcfs)}"
+            f" {weakest(_figures(case, yours), fcfs)}"
         )
 
     return judge
@@ -264,7 +271,7 @@ def _table(case: Case, ours: list[str], yours: list[str]) -> list[str]:
     if len(yours) != NUM_TRACES or _unserved(case, yours):
         return []
     policies = {name: _known(name, case) for name in ("fcfs", "priority", "shortest")}
-    own = {"ours": _figures(ours), "yours": _figures(yours)}
+    own = {"ours": _figures(case, ours), "yours": _figures(case, yours)}
     rows = table({**policies, **own})
     return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in MEANINGS)]
 

@@ -29,7 +29,7 @@ ENOUGH_DISK = 50_000_000, 1_000_000_000
 """For built kernels and recordings, and for the chat model while it is converted."""
 COLUMNS, ROWS = 120, 36
 """The size that the dashboard is designed for (docs/start/index.md)."""
-_INSTALL = "pip install -c constraints.txt -e '.[kv-events,lessons,serve]'"
+_INSTALL = "pip install -c constraints.txt -e '.[lessons,serve]'"
 
 
 class Finding(NamedTuple):
@@ -135,11 +135,11 @@ def check_sandbox() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
     from minivllm.lessons.checker.catalogue import find_exercise
-    from minivllm.lessons.checker.child.session import Session
+    from minivllm.lessons.checker.child.session import Worker
 
     exercise = find_exercise("lru")
-    with Session(exercise, exercise.source_file) as session:
-        failure = session.start()
+    with Worker(exercise) as worker:
+        failure = worker.ask(str(exercise.source_file)).failure
     if failure is not None:
         return Finding("bad", f"exercises cannot run: {failure.text}")
     return Finding("ok", "exercises run, with limits on time and memory")

@@ -20,6 +20,7 @@ from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker import catalogue
 from minivllm.lessons.checker.bugs.judge import BugAnswer, read_answer
 from minivllm.lessons.checker.check import check, run_behaviours
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.pieces import collect, digest_of, write_modules
@@ -209,7 +210,9 @@ def _diff(args: argparse.Namespace) -> int:
         answer = read_answer(exercise, workspace.submission(exercise))
         step = answer.step if isinstance(answer, BugAnswer) else 1
         return _show(args, [exercise.recording], step, exercise.title)
-    result = run_behaviours(exercise, workspace.submission(exercise), seed=args.seed)
+    file = workspace.submission(exercise)
+    with Worker(exercise) as worker, worker.opened(file) as ask:
+        result = run_behaviours(exercise, file, ask, args.seed)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
     return _show(args, [found.engine, found.yours], found.step, found.sentence)

@@ -51,6 +51,7 @@ def grade_all(args: argparse.Namespace) -> int:
         result = grade.result
         score = f"{result.score:>3} of {result.max_score:<3} {grade.status}"
         note(f"{clean(grade.student):<24} {result.exercise.name:<24} {score}")
+    grades.sort(key=lambda grade: grade.student)
     if args.csv is not None:
         grading.write_csv(grades, args.csv)
     if args.json is not None:

@@ -18,9 +18,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "verify-drafts": ("--scenario", "speculation"),
     "own-policy": ("--scenario", "burst"),
 }
-"""Exercise -> the options of `demo` that make its code run. Without a GPU, Triton code is
-interpreted, and a step takes seconds.
-"""
+"""Exercise -> options of `demo` that make its code run. Interpreted Triton takes seconds a step."""
 
 
 def play(names: list[str], options: list[str], *, of_pieces: bool) -> int:

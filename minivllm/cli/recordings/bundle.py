@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from minivllm.events.recording.event_index import NOTABLE_KINDS
+from minivllm.events.types import PASSED_REASONS
 from minivllm.tui.draw.theme import COLOURS
 from minivllm.tui.state.decisions import EVENT_WORDS, NARRATED, PHRASES
 
@@ -64,6 +65,7 @@ def _labels() -> str:
         "EVENT_WORDS": dict(EVENT_WORDS),
         "NARRATED": dict(NARRATED),
         "NOTABLE": dict.fromkeys(kinds, True),
+        "PASSED_REASONS": dict.fromkeys(sorted(PASSED_REASONS), True),
         "COLOURS": COLOURS,
     }
     return "".join(

@@ -1,7 +1,7 @@
 """`EngineThreadControl`: the dashboard's keys for an engine in a thread of this process.
 
 Each key becomes a command of `EngineThread`, and a result that the user should see becomes a
-message. The caller draws eight frames a second, so no method here waits for a future; a callback
+message. The caller draws ten frames a second, so no method here waits for a future; a callback
 in the engine's thread appends messages to a deque.
 """
 

@@ -11,6 +11,8 @@ import gc
 import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from minivllm.cli import options as cli_options
@@ -18,7 +20,6 @@ from minivllm.cli.loading import load_engine
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
-from minivllm.server.feeds.kv_options import KVEventsConfig
 from minivllm.server.logs import set_up_logging
 from minivllm.server.options import ServerOptions
 
@@ -35,41 +36,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("server")
     cli_options.add_fields(group, ServerOptions, leave_out=NOT_OPTIONS)
     add = partial(cli_options.add_option, group)
-    keys = f"clients must send one of these keys (default: the value of ${API_KEY})"
-    add("--api-key KEY", keys, nargs="+", default=[])
-    host = "additional Host name to accept from clients; may be given several times"
-    add("--allowed-host NAME", host, dest="allowed_hosts", action="append", default=[])
+    add_access(group)
     wait = "seconds that running requests get to end after shutdown begins (default: 30)"
     add("--shutdown-timeout X", wait, dest="drain_timeout", default=argparse.SUPPRESS)
-    what = "publish changes of the prefix cache over ZeroMQ"
-    add("--kv-events-config JSON", f'{what}: {{"enable_kv_cache_events": true, ...}}')
     levels = ("debug", "info", "warning", "error", "critical")
     lowest = "lowest level of messages that are logged"
     add("--uvicorn-log-level", lowest, choices=levels, default="info")
     cli_options.add_engine_options(parser)
 
 
+def add_access(group: argparse._ActionsContainer) -> None:
+    """Add the options that decide which clients a server accepts."""
+    add = partial(cli_options.add_option, group)
+    keys = f"clients must send one of these keys (default: the value of ${API_KEY})"
+    add("--api-key KEY", keys, nargs="+", default=[])
+    host = "additional Host name to accept from clients; may be given several times"
+    add("--allowed-host NAME", host, dest="allowed_hosts", action="append", default=[])
+
+
 def run(args: argparse.Namespace) -> int:
-    try:
+    with need_server():
         from minivllm.server.app import assemble
         from minivllm.server.run import bind, run_server
-    except ModuleNotFoundError as error:
-        if (error.name or "minivllm").startswith("minivllm"):
-            raise
-        raise ConfigError(
-            f"serve needs the package {error.name.partition('.')[0]}: pip install 'minivllm[serve]'."
-        ) from error
 
     cli_options.take_model_tag(args)
-    options, config = _server_options(args), cli_options.engine_config(args)
-    kv_events = KVEventsConfig.from_json(args.kv_events_config or "{}")
+    options, config = server_options(args), cli_options.engine_config(args)
     set_up_logging(args.uvicorn_log_level)
     # The tokenizer's library cannot divide a single prompt among threads, and each of its threads
     # would use tens of MiB.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with bind(options) as bound, kv_events.publishing() as publisher:
+    with bind(options) as bound:
         engine = _load(config)
-        server = assemble(engine, options, publisher and publisher.publish)
+        server = assemble(engine, options)
         # All current objects stay alive, so exclude them from garbage collections. A collection
         # that visits every block of the pool would delay a step by tens of milliseconds.
         gc.collect()
@@ -78,7 +76,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _server_options(args: argparse.Namespace) -> ServerOptions:
+@contextmanager
+def need_server() -> Iterator[None]:
+    """Say what to install if an import of the server fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "minivllm").startswith("minivllm"):
+            raise
+        raise ConfigError(
+            f"serve needs the package {error.name.partition('.')[0]}: pip install 'minivllm[serve]'."
+        ) from error
+
+
+def server_options(args: argparse.Namespace) -> ServerOptions:
     # A key on the command line is visible in the list of processes, so users can set the variable.
     keys = args.api_key or filter(None, [os.environ.get(API_KEY)])
     lists = {"api_key": tuple(keys), "allowed_hosts": tuple(args.allowed_hosts)}

@@ -7,6 +7,7 @@ with an invalid field is damage.
 import msgspec
 
 from minivllm.errors import EventLogError
+from minivllm.events.recording.compact import CompactLine, expand
 from minivllm.events.state import EngineState
 from minivllm.events.types import (
     EVENT_KINDS,
@@ -38,12 +39,14 @@ class _Kind(msgspec.Struct):
 
 
 _encoder = msgspec.json.Encoder()
-_event_decoder = msgspec.json.Decoder(AnyEvent)
+_event_decoder = msgspec.json.Decoder(AnyEvent | CompactLine)
 _header_decoder = msgspec.json.Decoder(LogHeader)
 _state_decoder = msgspec.json.Decoder(_StateLine)
 _envelope_decoder = msgspec.json.Decoder(Envelope)
 _kind_decoder = msgspec.json.Decoder(_Kind)
-_KNOWN_TAGS = frozenset(kind.__struct_config__.tag for kind in EVENT_KINDS)
+_KNOWN_TAGS = frozenset(
+    kind.__struct_config__.tag for kind in (*EVENT_KINDS, *CompactLine.__args__)
+)
 
 
 _MOST = {
@@ -59,7 +62,7 @@ Without limits, a reader could divide by 0 or make a list that is too long.
 """
 
 
-def encode_event(event: Event) -> bytes:
+def encode_event(event: Event | CompactLine) -> bytes:
     return _encoder.encode(event) + b"\n"
 
 
@@ -116,19 +119,23 @@ def decode_envelope(line: bytes) -> Envelope:
     return _envelope_decoder.decode(line)
 
 
-def decode_line(line: bytes) -> tuple[int, Event | None]:
-    """Decode an event's line into `seq` and the event. For an unknown kind, the event is None.
+def decode_line(line: bytes) -> tuple[int, list[Event]]:
+    """Decode a line into the `seq` of its first event and its events, usually one.
+
+    A line of an unknown kind has no events.
 
     Raises `msgspec.DecodeError` for a damaged line.
     """
     try:
-        event = _event_decoder.decode(line)
+        events = expand([_event_decoder.decode(line)])
     except msgspec.ValidationError:
         envelope = _envelope_decoder.decode(line)
         if envelope.ev in _KNOWN_TAGS:
             raise  # a known kind with invalid fields
-        return envelope.seq, None  # written by a newer engine
-    return event.seq, event
+        return envelope.seq, []  # written by a newer engine
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
+    return events[0].seq, events
 
 
 def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
@@ -136,8 +143,9 @@ def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
     try:
         events = decode_if_all_known(lines)
         if events is None:
-            decoded = (decode_line(line)[1] for line in lines.split(b"\n") if line)
-            events = [event for event in decoded if event is not None]
+            events = [
+                event for line in lines.split(b"\n") if line for event in decode_line(line)[1]
+            ]
     except (msgspec.DecodeError, UnicodeDecodeError):
         events = []
     if len(events) < count:
@@ -148,6 +156,6 @@ def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
 def decode_if_all_known(lines: bytes) -> list[Event] | None:
     """Decode whole lines in a third of the time. Return None if a line is unknown or damaged."""
     try:
-        return _event_decoder.decode_lines(lines)
-    except msgspec.DecodeError:
+        return expand(_event_decoder.decode_lines(lines))
+    except (msgspec.DecodeError, ValueError):
         return None

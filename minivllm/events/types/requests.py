@@ -17,7 +17,15 @@ DeferReason = Literal[
     "no_contiguous_run",
     "static_batch",
     "batch_delay",
+    # Only a real vLLM defers for the reasons below.
+    "stale_output",
+    "lora",
+    "paused",
+    "throttled",
+    "other",
 ]
+PASSED_REASONS = frozenset({"grammar_not_compiled", "stale_output", "lora"})
+"""A sequence that waits for one of these does not keep the sequences behind it waiting."""
 
 
 class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -48,13 +56,19 @@ class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
     @classmethod
     def of(cls, params: object) -> "RequestSampling":
-        """Copy from a `SamplingParams` what is not a default, so that JSON leaves out the rest."""
+        """Copy from a `SamplingParams` what is not a default, so that JSON leaves out the rest.
+
+        params: ours, or vLLM's, which has no beams
+        """
         defaults = cls()
-        given = {name: getattr(params, name) for name in cls.__struct_fields__}
+        names = cls.__struct_fields__
+        given = {name: getattr(params, name, getattr(defaults, name)) for name in names}
         given = {name: value for name, value in given.items() if value != getattr(defaults, name)}
         if "structured_outputs" in given:
             form = asdict(given["structured_outputs"])
-            given["structured_outputs"] = {name: value for name, value in form.items() if value}
+            given["structured_outputs"] = {
+                name: value for name, value in form.items() if value and name[0] != "_"
+            }
         if "stop" in given:
             # A caller can send half of a surrogate pair, which JSON cannot encode.
             given["stop"] = [text.encode("utf-8", "replace").decode() for text in given["stop"]]
@@ -117,7 +131,9 @@ class RequestDeferred(Event, tag="request.deferred"):
     `no_contiguous_run`: `free` is the longest run of neighbouring free blocks. `static_batch`:
     `need` sequences must end first. `batch_delay`: the engine waits until there are `need`
     sequences; `free` sequences have arrived. `grammar_not_compiled`: both are 0. It is emitted at
-    arrival, and the sequences behind it do not wait.
+    arrival, and the sequences behind it do not wait. The last five are vLLM's: a preempted sequence
+    waits for tokens of a step that still runs, all adapters of the step are in use, the scheduler
+    is paused, another replica's prompts come first, or the recorder does not know.
     """
 
     seq_id: str
@@ -138,7 +154,8 @@ class RequestPreempted(Event, tag="request.preempted"):
     """The sequence for which room was made."""
     need: int
     """How many blocks `victim_of` needed. If at least this many were free, `victim_of` needed a
-    batch slot. 0: `victim_of` failed before it wrote a shared block."""
+    batch slot. 0: `victim_of` failed before it wrote a shared block.
+    -1: nobody needed room; vLLM's prefix cache was reset."""
     free: int
     """How many blocks were free."""
     position: int

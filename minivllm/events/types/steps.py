@@ -34,6 +34,16 @@ class StepScheduled(Event, tag="step.scheduled"):
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._advance"
 
 
+class StepWithdrawn(Event, tag="step.withdrawn"):
+    """A sequence loses its share of the step, because it is preempted in the same step.
+
+    Only in recordings of a real vLLM, whose priority policy can preempt what it has just planned.
+    """
+
+    seq_id: str
+    rule: ClassVar[str] = "minivllm.vllm.tap:Tap.after__preempt_request"
+
+
 class StepEnd(Event, tag="step.end"):
     """The step is over. The phases' times are in seconds, and zero on the virtual clock."""
 
@@ -135,6 +145,10 @@ class TokenSampled(Event, tag="token.sampled"):
     """Log-probability (natural logarithm); None unless the request asked for log-probabilities.
 
     Of a beam: the sum for its tokens so far.
+    """
+    of_step: int | None = None
+    """The step that computed it, if that is an earlier one. With vLLM's asynchronous scheduling, the
+    next step is planned before the tokens are known.
     """
     rule: ClassVar[str] = "minivllm.engine.core:EngineCore._append_token"
 

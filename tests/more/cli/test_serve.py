@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 import httpx2
 import pytest
-import zmq
 from support.patience import SOON
 
 from minivllm.cli import main
@@ -92,25 +91,8 @@ def test_without_its_extra_serve_says_what_to_install():
     assert (ended.returncode, ended.stderr) == (2, said)
 
 
-def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(tmp_path, monkeypatch):
+def test_the_key_comes_from_vllms_environment_variable(monkeypatch):
     monkeypatch.setenv("VLLM_API_KEY", "sk-1")
-    config = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": "kv"}
-    config["endpoint"] = f"ipc://{tmp_path}/kv"
-    with zmq.Context() as context, context.socket(zmq.SUB) as subscriber:
-        subscriber.setsockopt(zmq.SUBSCRIBE, b"kv")
-        subscriber.setsockopt(zmq.LINGER, 0)
-        subscriber.connect(config["endpoint"])
-        with serve_process("--events", "--kv-events-config", json.dumps(config)) as (_, url):
-            assert httpx2.get(f"{url}/metrics").status_code == 401
-            assert fold_once(url, None)[0].header.model == "tiny-random"
-            key = {"Authorization": "Bearer sk-1"}
-            # A subscriber can miss messages until the sockets have connected.
-            for i in range(20):
-                body = {"prompt": "more than one block of the cache", "cache_salt": f"s{i}"}
-                answer = httpx2.post(f"{url}/v1/completions", json=body, headers=key, timeout=SOON)
-                assert answer.status_code == 200
-                if subscriber.poll(200):
-                    break
-            topic, number, payload = subscriber.recv_multipart(zmq.NOBLOCK)
-    assert topic == b"kv" and len(number) == 8
-    assert b"BlockStored" in payload or b"AllBlocksCleared" in payload
+    with serve_process("--events") as (_, url):
+        assert httpx2.get(f"{url}/metrics").status_code == 401
+        assert fold_once(url, None)[0].header.model == "tiny-random"

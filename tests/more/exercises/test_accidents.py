@@ -6,7 +6,7 @@ import subprocess
 from minivllm.cli import main
 from minivllm.lessons.checker.cases.behaviour import VISIBLE
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.check import run_behaviours
+from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.holes import stub
 
 EXERCISE = find_exercise("block-pool")
@@ -22,8 +22,8 @@ def release(self, block):
     good_release(self, block)
 BlockPool.release = release
 """)
-    result = run_behaviours(EXERCISE, submission, patience=0)
-    failed, visible = (outcome for outcome in result.behaviours if not outcome.passed)
+    result = check(EXERCISE, submission, patience=0)
+    failed, visible = (found for found in result.behaviours if not found.passed)
     assert "at most 5 processes" in failed.failure.text
     assert visible.behaviour.name == VISIBLE  # they also run it
     listed = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True)

@@ -10,7 +10,7 @@ from support.server.live_server import wait_for
 from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.child.session import Session
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.result import Result
 
 EXERCISE = find_exercise("block-pool")
@@ -32,7 +32,8 @@ def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(exercise: Exercise, submission: Path) -> Result:
     """Check without shrinking and without a diagnosis."""
-    return run_behaviours(exercise, submission, patience=0)
+    with Worker(exercise) as worker, worker.opened(submission) as ask:
+        return run_behaviours(exercise, submission, ask, patience=0)
 
 
 WRITES_INTO_EVERY_FILE = """import contextlib, os
@@ -121,9 +122,9 @@ import subprocess
 open('left-behind.txt', 'w').write('x')
 subprocess.Popen(['sleep', '{seconds}'])
 """
-    with Session(EXERCISE, submit(lines)) as session:
-        assert session.start() is None
+    with Worker(EXERCISE) as worker:
+        assert worker.ask(str(submit(lines))).failure is None
         assert runs()
-        scratch = Path(session._scratch.name)
+        scratch = Path(worker._scratch.name)
     assert not scratch.exists()
     wait_for(lambda: not runs())

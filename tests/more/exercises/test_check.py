@@ -6,7 +6,7 @@ import pytest
 
 from minivllm.events.recording.recording import Recording
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
-from minivllm.lessons.checker.check import check, run_behaviours
+from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.report import report
@@ -39,7 +39,7 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
     submit, tmp_path
 ):
     # a busy machine needs it
-    result = run_behaviours(EXERCISE, submit(EVICTS_WHEN_FREED), patience=20)
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), patience=20)
     found = result.first_failure.counterexample
     # One block gets an owner and a name, and loses the owner: the shortest case that shows it.
     assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import run_behaviours
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.report import report
 from minivllm.lessons.checker.result import Result
 
@@ -15,7 +16,8 @@ def checked(body: str, folder: Path) -> Result:
     file = folder / EXERCISE.student_file
     lines = f"class Mine(OwnPolicy):\n{body}\nMine.__name__ = 'OwnPolicy'\nOwnPolicy = Mine\n"
     file.write_text(f"{EXERCISE.source}\n\n{lines}")
-    return run_behaviours(EXERCISE, file, patience=0)
+    with Worker(EXERCISE) as worker, worker.opened(file) as ask:
+        return run_behaviours(EXERCISE, file, ask, patience=0)
 
 
 def failed(result: Result) -> list[str]:

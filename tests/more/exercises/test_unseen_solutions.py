@@ -9,6 +9,7 @@ bodies replace those of the engine's file; signatures, decorators and all other 
 
 import ast
 import tomllib
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from support.model.needs import NO_TRITON
 
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.session import Session
+from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.checker.mistakes import edited
 from minivllm.lessons.checker.report import report
@@ -63,12 +64,13 @@ def test_no_wrong_solution_passes_that_the_authors_had_not_seen(name, tmp_path):
     if exercise.obstacle:
         pytest.skip(NO_TRITON)
     passed = []
-    with Session(exercise) as session:
+    with Worker(exercise) as worker:
         for number, entry in enumerate(held_out()[name]):
             file = tmp_path / f"held_out_{number}.py"
             file.write_text(entry.source(), encoding="utf-8")
+            ask = partial(worker.ask, str(file))
             if not any(
-                compare(behaviour, case, expected, session, file)
+                compare(behaviour, case, expected, ask)
                 for behaviour in exercise.behaviours()
                 for case, expected in cases_of(behaviour, 0)
             ):
@@ -96,8 +98,7 @@ def in_other_style(exercise: Exercise) -> str:
     """The engine's file with the holes filled from `other_styles/`."""
     lines = exercise.source.splitlines()
     for hole in reversed(find_holes(exercise)):
-        name = f"{hole.owner}.{hole.name}" if hole.owner else hole.name
-        lines[hole.begin - 1 : hole.end] = [bodies()[name]]
+        lines[hole.begin - 1 : hole.end] = [bodies()[hole.name]]
     return "\n".join(lines) + "\n"
 
 

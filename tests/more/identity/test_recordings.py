@@ -9,7 +9,7 @@ import pytest
 from support.tool_modules import load_tool
 
 from minivllm.events.recording.recording import Recording
-from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
+from minivllm.events.types import SCHEMA_NAME
 from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
@@ -28,7 +28,7 @@ def test_each_scenario_has_a_recording_of_a_size_that_every_clone_can_hold():
 def test_a_committed_recording_opens_and_folds_to_its_end(name):
     recording = Recording(RECORDINGS / f"{name}.jsonl")
     header, scenario = recording.header, for_the_house_model(SCENARIOS[name])
-    assert (header.schema, header.version) == (SCHEMA_NAME, SCHEMA_VERSION)
+    assert (header.schema, header.version) == (SCHEMA_NAME, 1)
     assert (header.model, header.clock) == ("house", "virtual")
     assert header.wall == header.mono == 0.0
     assert header.config["device"] == "cpu" and header.config["dtype"] == "float32"

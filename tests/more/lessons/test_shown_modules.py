@@ -64,7 +64,7 @@ def test_the_flat_batch_has_the_arrays_of_the_engines_input_batch(monkeypatch):
 def test_latencies_of_a_recording_are_those_of_compare():
     lines = list(run_trace(_trace(num_samples=2)))
     assert any('"request.preempted"' in line for line in lines)
-    measured = measure_latencies(decode_line(line.encode())[1] for line in lines)
+    measured = measure_latencies(decode_line(line.encode())[1][0] for line in lines)
     requests = latencies.read_times(lines).values()
     ttfts = [latencies.time_to_first_token(request) for request in requests]
     gaps = [gap for request in requests for gap in latencies.inter_token_latencies(request)]

@@ -24,7 +24,7 @@ def results(tmp_path_factory) -> dict[str, dict]:
         "packed.jsonl.gz": gzip.compress(BURST.read_bytes()),
         "cut.jsonl.gz": gzip.compress(BURST.read_bytes())[:-2000],
         "notes.txt": b"Dear diary,\n",
-        "newer.jsonl": _with(header, version=2) + b"".join(lines[1:]),
+        "newer.jsonl": _with(header, version=3) + b"".join(lines[1:]),
         "no-blocks.jsonl": _with(header, num_blocks=0) + b"".join(lines[1:]),
         "missing-line.jsonl": b"".join(lines[:50] + lines[51:]),
         "impossible.jsonl": lines[0] + _finish_of_nobody(),
@@ -52,7 +52,7 @@ def _of_a_newer_engine(line: bytes) -> bytes:
 REFUSED = {
     "notes.txt": "not a minivllm recording",
     "nothing": "not a minivllm recording",
-    "newer.jsonl": "version 2",
+    "newer.jsonl": "version 3",
     "no-blocks.jsonl": "num_blocks",
     "missing-line.jsonl": "line 51",
     "impossible.jsonl": "cannot be played",

@@ -19,7 +19,6 @@ from minivllm.server import run
 from minivllm.server.feeds import event_hub
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
-from minivllm.tui.vllm.source import VllmSource
 
 LAB = Path(__file__).resolve().parents[3] / "docs/teach/lab-3h.md"
 PROMPTS = ["The capital of France is", "The largest planet is", "To be or not to be, that is"]
@@ -75,16 +74,6 @@ def test_a_watcher_learns_which_option_or_key_it_lacks(monkeypatch):
         source = HttpSource(live.url)
         assert source.status.state == "live"
         source.close()
-
-
-def test_the_screen_for_a_real_vllm_reads_our_metrics_too():
-    with serving(served_model_name="org/name") as live:
-        source = VllmSource(live.url, None)
-        try:
-            wait_for(lambda: source.poll() and source.view.scrape is not None)
-            assert source.view.scrape.models == ("org/name",)
-        finally:
-            source.close()
 
 
 def test_watchers_that_are_silent_or_do_not_read_do_not_delay_the_end():

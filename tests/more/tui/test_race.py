@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from minivllm.tui.control import Entry
+from minivllm.tui.draw.digits import large
 from minivllm.tui.time.follow import seconds_at
 
 
@@ -60,7 +61,9 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
         await settle(pilot)
         seconds = [round(seconds_at(player), 1) for player in (first, second)]
         assert f"A {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
-        notes = " ".join(" ".join(drawn(app, "race")[1:]).split())
+        ratio = large(f"×{seconds_at(first) / seconds_at(second):.1f}")
+        assert [row[1:][: len(ratio[0])] for row in drawn(app, "race")[:3]] == ratio
+        notes = " ".join(" ".join(drawn(app, "race")[3:]).split())
         assert notes == app.context.race.sentence
         await pilot.press("escape")
         await settle(pilot)

@@ -16,7 +16,7 @@ def test_the_ring_drops_the_oldest_prompts_when_their_total_is_too_long():
     kept = [event for event in ring._slots if isinstance(event, ev.RequestArrived)]
     assert [event.seq for event in kept] == [35, 40, 45] and ring.first_seq == 31
     data, next_seq = ring.take(0)
-    first, *rest = [decode_line(m.data)[1] for m in SseParser().feed(data)]
+    first, *rest = [decode_line(m.data)[1][0] for m in SseParser().feed(data)]
     assert first == ev.Gap(30, 0, 0.0, 31) and [event.seq for event in rest] == list(range(31, 50))
     assert next_seq == 50
 
@@ -26,7 +26,7 @@ def test_a_prompt_longer_than_the_ring_becomes_a_gap_and_later_events_survive():
     ring.put(ev.RequestArrived(0, 0, 0.0, "a", "a.0", 0, [7] * 3000, 1))
     assert ring.take(0) == (b"", 0)
     ring.put(ev.StepBegin(1, 0, 0.0, 5))
-    gap, step = [decode_line(m.data)[1] for m in SseParser().feed(ring.take(0)[0])]
+    gap, step = [decode_line(m.data)[1][0] for m in SseParser().feed(ring.take(0)[0])]
     assert gap == ev.Gap(0, 0, 0.0, 1) and step.seq == 1
 
 
@@ -45,7 +45,7 @@ def test_readers_never_see_a_wrong_or_repeated_event_while_the_engine_overtakes_
     while not done.is_set() or seq < ring.next_seq:
         data, seq = ring.take(seq)
         for message in SseParser().feed(data):
-            event = decode_line(message.data)[1]
+            event = decode_line(message.data)[1][0]
             if isinstance(event, ev.Gap):
                 assert event.seq + 1 - event.lost == expected
             else:

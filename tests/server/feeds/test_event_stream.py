@@ -32,7 +32,7 @@ class Reader:
             for message in self.parser.feed(piece):
                 self.kinds.append(message.event)
                 if message.event == "message":
-                    self.events.append(decode_line(message.data)[1])
+                    self.events.append(decode_line(message.data)[1][0])
             if self.events and self.events[-1].seq >= seq:
                 break
         return self.events

@@ -7,7 +7,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.server.in_process import in_process
 
 from minivllm.events import types as ev
-from minivllm.events.vllm_kv_wire import KVEvent
 from minivllm.server.metrics import router
 
 
@@ -63,19 +62,12 @@ def test_each_request_is_logged_with_its_status_and_its_tokens(caplog):
 
 
 def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, caplog):
-    batches = []
-
-    def publish(ts: float, events: list[KVEvent]) -> None:
-        batches.append(events)
-        if len(batches) > 1:
-            full()
-
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setitem(router.APPLY, ev.TokenSampled, full)
     body = {"prompt": "a prompt", "max_tokens": 10}
-    with in_process(publish_kv=publish, events=True) as live, live.http() as http:
+    with in_process(events=True) as live, live.http() as http:
         live.hub._ring._slots = None  # the ring raises
         for _ in range(3):
             answer = live.post("/v1/completions", body)
@@ -84,6 +76,5 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, cap
             refused = http.get(path)
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "feed_lost")
         assert http.get("/health").status_code == 200
-    assert len(batches) == 2
     closed = [record.fields["feed"] for record in caplog.records if "is closed" in record.message]
-    assert sorted(closed) == ["KV events", "events", "metrics"], "each once"
+    assert sorted(closed) == ["events", "metrics"], "each once"

@@ -186,7 +186,7 @@ class PlainMemory:
             self.names[block] = name
             self.evicted = [other for other in self.evicted if other != name]
             parent = self.digest(self.name_of(sequence, logical - 1)) if logical else None
-            self.out.append((ev.BlockHashed, block, self.digest(name), parent))
+            self.out.append((ev.BlockHashed, block, self.digest(name), parent, None))
             sequence.num_named += 1
 
     def explain_the_miss(self, sequence: Sharer, hits: list[int]) -> None:

@@ -10,7 +10,6 @@ import httpx2
 from starlette.types import ASGIApp, Message
 
 from minivllm.engine.engine import LLMEngine
-from minivllm.server.feeds.kv_feed import Publish
 from minivllm.server.options import ServerOptions
 from support.patience import SOON
 from support.server.live_server import LiveServer, fake_engine
@@ -82,12 +81,10 @@ class Transport(httpx2.BaseTransport):
 
 
 @contextmanager
-def in_process(
-    engine: LLMEngine | None = None, *, publish_kv: Publish | None = None, **options: object
-) -> Iterator[LiveServer]:
+def in_process(engine: LLMEngine | None = None, **options: object) -> Iterator[LiveServer]:
     """Like `live_server.serving`, without uvicorn."""
     settings = ServerOptions(**options)
-    live, app = LiveServer.around(engine or fake_engine(), settings, URL, publish_kv)
+    live, app = LiveServer.around(engine or fake_engine(), settings, URL)
     loop = live.loop
     live.transport = Transport(app, loop)
     thread = Thread(target=loop.run_forever, daemon=True)

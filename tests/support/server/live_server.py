@@ -22,7 +22,6 @@ from minivllm.events import types as ev
 from minivllm.runtime.step_result import Watch
 from minivllm.server.app import assemble
 from minivllm.server.feeds.event_hub import EventHub
-from minivllm.server.feeds.kv_feed import Publish
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 from minivllm.server.service import EngineService
@@ -80,9 +79,9 @@ class LiveServer:
 
     @classmethod
     def around(
-        cls, engine: LLMEngine, options: ServerOptions, url: str, publish_kv: Publish | None = None
+        cls, engine: LLMEngine, options: ServerOptions, url: str
     ) -> tuple["LiveServer", Starlette]:
-        parts = assemble(engine, options, publish_kv)
+        parts = assemble(engine, options)
         key = options.api_key[0] if options.api_key else None
         live = cls(url, engine, parts.service, asyncio.new_event_loop(), parts.hub, key)
         engine.subscribe(live.events.append)

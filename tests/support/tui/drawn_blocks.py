@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from minivllm.tui.draw.lines import Line, text_of
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.blockmap import lay_out
+from minivllm.tui.widgets.blocks.blockmap import Grid, lay_out
 from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL
 
 
@@ -24,8 +24,11 @@ def without_legend(lines: list[Line]) -> list[Line]:
 
 
 def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> list[str]:
-    """The two characters of every block in the drawn map."""
-    grid = lay_out(num_blocks, width, height - 1)
+    """The two characters of every block in the drawn map of a panel without words."""
+    return cells_of(lines, num_blocks, lay_out(num_blocks, width, height - 1))
+
+
+def cells_of(lines: list[Line], num_blocks: int, grid: Grid) -> list[str]:
     assert grid.blocks_per_cell == 1
     cells: list[str] = []
     num_rows = grid.origin(num_blocks - 1)[1] + 1  # words may follow

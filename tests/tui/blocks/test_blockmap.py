@@ -204,4 +204,14 @@ def test_blocks_with_their_words_fill_the_rows_under_a_map_of_few_blocks(shared_
     shown = rows(BlockMap(), model, 112, 40)
     assert shown[:5] == rows(BlockMap(shows_words=False), model, 112, 40)[:5]
     assert any("You are a careful assistant" in row for row in shown)
-    assert not any("You are" in row for row in rows(BlockMap(), model, 37, 11))
+
+
+def test_even_a_small_map_has_rows_for_the_words_that_are_being_written(shared_prefix) -> None:
+    model, blockmap = folded(shared_prefix.run(26)), BlockMap()
+    shown = [text_of(line) for line in blockmap.lines(model, 47, 11)]
+    for seq_id in model.fold.running[:3]:
+        newest = model.fold.sequences[seq_id].block_table[-1]
+        row = next(row for row in shown if row.startswith(f"▌{newest:>2} "))
+        assert model.letter(seq_id) in row and "╴" in row
+    grid, count = blockmap._lay_out(model, 47, 10)
+    assert (grid.blocks_per_cell, count) == (1, len(model.fold.blocks))

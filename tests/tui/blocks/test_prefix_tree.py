@@ -74,7 +74,7 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
     head, first, missed, *_ = rows(tree(), folded(stage(asks).run(6)), height=4)
     assert missing_from(head, "b", "r1", "step 3", "2 blocks", "entry 2") == []
     assert first == f"0 1 b ● hit  {beginning.strip()}"
-    assert missed.strip().startswith("× entry 2")
+    assert missed.strip().startswith("× block 2 of the prompt")
 
 
 def test_a_chain_without_its_beginning_and_a_cycle_of_a_damaged_log_are_drawn(stage, ask) -> None:

@@ -410,6 +410,17 @@ def test_x_and_w_take_the_owner_of_the_selected_block_or_the_first_running_seque
         await pilot.press("W", "W")
         explained = [call[2] for call in control.calls if call[0] == "explain_tokens"]
         assert explained == [False, True] and app.context.selection.seq_id == first
+        assert app.screen.keybar.wanted()["engine.tokens"] == "Stop explaining"
+        # On one that has ended, W goes to the first that runs, and does not stop that one.
+        app.context.selection.choose(sequence("ended.0"))
+        await pilot.press("W")
+        explained = [call[2] for call in control.calls if call[0] == "explain_tokens"]
+        assert explained[-1] is True and app.context.selection.seq_id == first
+        # Nothing is explained of one that waits: opening the screen takes the first that runs.
+        await pilot.press("1")
+        app.context.selection.choose(sequence(fold.waiting[0]))
+        await pilot.press("7")
+        assert app.context.selection.seq_id == first
 
     drive(app, script)
 

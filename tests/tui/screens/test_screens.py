@@ -19,7 +19,6 @@ from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.selection import block, event, sequence, step
-from minivllm.tui.widgets.blocks.blockmap import lay_out
 
 CONTROL_CHARACTERS = {
     *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
@@ -82,7 +81,9 @@ def test_a_click_selects_and_a_double_click_opens(memory_pressure, no_footer) ->
 
     async def at_block(pilot: Pilot, number: int, times: int) -> None:
         shown = panel(app, "blockmap")
-        x, y = lay_out(24, shown.content_size.width, shown.content_size.height - 1).origin(number)
+        width, height = shown.content_size
+        grid, _ = shown._lay_out(app.model, width, height - 1)
+        x, y = grid.origin(number)
         at = shown.content_region.offset - shown.region.offset
         await pilot.click("#blockmap", offset=(at.x + x, at.y + y), times=times)
         await settle(pilot)

@@ -67,7 +67,8 @@ def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_pre
     assert transport.speed == 2.0
     transport.play()
     for frame in range(16):
-        transport.tick(frame / 15, 0.0)
+        before = transport.position
+        assert transport.tick(frame / 15, 0.0) == (transport.position > before)
     assert transport.view.fold.step == pytest.approx(2 * STEPS_PER_SECOND, abs=1)
     for frame in range(16, 100):
         transport.tick(frame / 15, 0.0)

@@ -20,19 +20,13 @@ from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cards import BlockCards
-from minivllm.tui.widgets.blocks.cells import (
-    CACHED,
-    EMPTY,
-    FILL,
-    Cell,
-    block_cells,
-    group_cells,
-)
+from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells
 from minivllm.tui.widgets.frame.panel import Panel
 
-_FEWEST = 64
+_FEWEST = 32
 """Blocks that are drawn before any is used, if there are many more."""
-_LEAST_ROWS_OF_WORDS = 3
+_ROWS_OF_WORDS = (6, 5)
+"""Rows for an empty row and words under the map, if all blocks fit above them one by one."""
 _MOST_OF = 0.8
 """The share of a panel's width that a row of wide glyphs has to take."""
 
@@ -53,13 +47,12 @@ class Grid(NamedTuple):
     def origin(self, cell: int) -> tuple[int, int]:
         """Column and row where a cell begins, including its number."""
         row, place = divmod(cell, self.per_row)
-        return (0 if self.numbered else self.digits + 1) + place * self.pitch, row * (
-            2 if self.spread else 1
-        )
+        left = 0 if self.numbered else self.digits + 1
+        return left + place * self.pitch, row * (1 + self.spread)
 
     def cell_at(self, x: int, y: int) -> int | None:
         """The cell at a position; None in a gap or beside the map."""
-        row, between = divmod(y, 2 if self.spread else 1)
+        row, between = divmod(y, 1 + self.spread)
         place, column = divmod(x - self.origin(0)[0], self.pitch)
         if between or not 0 <= place < self.per_row or column >= self.pitch - self.gap:
             return None
@@ -101,16 +94,17 @@ class BlockMap(Panel):
             return title
         stored = f" in {header.kv_cache_dtype}" if header.kv_cache_dtype else ""
         memory = f"{title}, {format_memory(blocks * header.block_bytes)}"
-        weights = f"; weights {format_memory(header.weight_bytes)}"
+        known = header.weight_bytes  # a real vLLM's recording does not say it
+        weights = f"; weights {format_memory(known)}" if known else ""
         texts = (memory + stored + weights, memory + weights, memory)
         return next((text for text in texts if len(text) + 4 <= width), title)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
-        grid, count = _lay_out_used(model, width, map_height)
+        grid, count = self._lay_out(model, width, map_height)
         cells = block_cells(model, fades=self.context is None or not self.context.still)[:count]
         lines = _draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
-        if unused := len(model.fold.blocks) - count:
+        if (unused := len(model.fold.blocks) - count) and len(lines) < map_height:
             lines.append(((f"+ {plural(unused, 'block')} never used", "muted"),))
         chosen = self.selection.block_id
         if chosen is not None and chosen < count:
@@ -118,7 +112,7 @@ class BlockMap(Panel):
             if y < len(lines):
                 lines[y] = _marked(lines[y], x, grid, width)
         room = map_height - len(lines) - 1
-        if self._cards is not None and grid.numbered and room >= _LEAST_ROWS_OF_WORDS:
+        if self._cards is not None and grid.blocks_per_cell == 1 and room >= _ROWS_OF_WORDS[-1] - 1:
             self._cards.context = self.context
             lines += [(), *self._cards.lines(model, width, room)]
         lines.extend([()] * (height - 1 - len(lines)))
@@ -139,10 +133,18 @@ class BlockMap(Panel):
         width, height = self.content_size
         if y >= height - 1:
             return None
-        grid, count = _lay_out_used(self._model, width, height - 1)
+        grid, count = self._lay_out(self._model, width, height - 1)
         cell = grid.cell_at(x, y)
         block_id = None if cell is None else cell * grid.blocks_per_cell
         return None if block_id is None or block_id >= count else block(block_id)
+
+    def _lay_out(self, model: DashboardModel, width: int, height: int) -> tuple[Grid, int]:
+        """The grid and how many blocks it holds; with rows for words if the blocks leave them."""
+        rows = _ROWS_OF_WORDS if self._cards is not None else ()
+        grids = [_lay_out_used(model, width, height - some) for some in rows if some < height]
+        grids = [found for found in grids if found[0].blocks_per_cell == 1]
+        numbered = (found for found in grids if found[0].numbered)
+        return next(numbered, grids[0] if grids else _lay_out_used(model, width, height))
 
 
 # (numbered, glyphs, gap) from the widest to the densest.

@@ -4,6 +4,7 @@
     ▌▌ You are a careful assistant in
     ▌▌ a hospital library
 
+In a few rows, each card is a single row with the newest words.
 If not all blocks with text fit, the selected block and those in which something happens come first
 (`_choose`). Cards are in the order of block ids, so that they move as little as possible.
 """
@@ -30,6 +31,9 @@ _LEAST_WIDTH = 32
 _LONG_WORD = 8
 """Cells per token, so that hardly any text is cut."""
 _MOST_STRIPES = 4
+_FEWEST = 4
+"""Where fewer cards fit, a card is one row."""
+_LEAST_WIDTH_OF_ROW = 64
 
 
 class _Grid(NamedTuple):
@@ -60,7 +64,7 @@ class BlockCards(Panel):
             words = _unknown(model) or "no block holds text yet"
             return [line(width, (words, "faint"))]
         grid = _lay_out(width, height, len(ranks), model.header.block_size)
-        if len(ranks) > grid.capacity:
+        if len(ranks) > grid.capacity and grid.rows_of_text:
             grid = _lay_out(width, height - 1, len(ranks), model.header.block_size)
         shown = _choose(ranks, grid.capacity)
         happened = signs(model, fades=self.context is None or not self.context.still)
@@ -78,7 +82,7 @@ class BlockCards(Panel):
             ]
             for parts in zip(*cards, strict=True):
                 lines.append(tuple(span for part in parts for span in (*part, (" ", "text"))))
-        if len(shown) < len(ranks):
+        if len(shown) < len(ranks) and len(lines) < height:
             more = f"+ {plural(len(ranks) - len(shown), 'more block')} with text"
             lines.append(line(width, (more, "faint")))
         elif len(lines) < height:
@@ -112,12 +116,13 @@ def card(
     stripes = stripes or [(CACHED, "cached")]
     held = contents(model, block_id, owners)
     head = Row(width - len(stripes))
-    head.put(f"{block_id} ", "text*", target=block(block_id))
+    digits = 0 if rows else len(str(len(model.fold.blocks) - 1))
+    head.put(f"{block_id:>{digits}} ", "text*", target=block(block_id))
     for seq_id, letter in letters:
         head.put(letter, f"{model.hue(letter)}*", target=sequence(seq_id))
     if not owners:
         head.put(" cached" if model.fold.blocks[block_id].hash is not None else " empty", "cached")
-    elif len(held.token_ids) < model.header.block_size:
+    elif rows and len(held.token_ids) < model.header.block_size:
         head.put(f" {len(held.token_ids)} of {model.header.block_size}", "muted")
     for is_right, what in ((None, "+{} drafted"), (False, "{} undone")):
         if count := sum(1 for _, right in held.drafts if right is is_right):
@@ -125,8 +130,12 @@ def card(
     if block_id in happened:
         sign, style = happened[block_id]
         head.put(f" {sign}", style)
+    spans = _words(model, block_id, held, bool(owners))
+    if not rows:
+        (body,) = _body(spans, head.put(" ").room, 1)
+        return [(*stripes, *head.line(), *body)]
     head.put("", width=head.room)
-    body = _body(_words(model, block_id, held, bool(owners)), width - len(stripes), rows)
+    body = _body(spans, width - len(stripes), rows)
     return [(*stripes, *line) for line in (head.line(), *body)]
 
 
@@ -159,6 +168,9 @@ def _unknown(model: DashboardModel) -> str:
 def _lay_out(width: int, height: int, num_blocks: int, block_size: int) -> _Grid:
     """As many cards as fit; if all fit, with more rows for texts that are cut otherwise."""
     per_row = max(width // (_LEAST_WIDTH + 1), 1)
+    if height // (1 + _ROWS_OF_TEXT) * per_row < min(_FEWEST, num_blocks):
+        per_row = max(width // _LEAST_WIDTH_OF_ROW, 1)
+        return _Grid(per_row, width // per_row - 1, 0, height * per_row)
     free = height // -(-num_blocks // per_row) - 1
     enough = max(block_size * _LONG_WORD // _LEAST_WIDTH, 1)
     rows = max(min(free, enough), min(_ROWS_OF_TEXT, enough))

@@ -51,7 +51,9 @@ class Cell(NamedTuple):
     """What happened to the block; bold in the step itself, then normal, then faint."""
 
 
-_FREE = Cell(EMPTY, EMPTY, "faint")
+_cell = lru_cache(1 << 12)(Cell)
+"""Equal cells are the same object, so that rows and groups of them are compared quickly."""
+_FREE = _cell(EMPTY, EMPTY, "faint")
 
 
 def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
@@ -73,7 +75,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
             if owner not in cached:
                 letter = model.letter(owner)
                 faded = "cached" if letter is None else f"{model.hue(letter)}-"
-                cached[owner] = Cell(CACHED, letter or EMPTY, faded)
+                cached[owner] = _cell(CACHED, letter or EMPTY, faded)
             cells[block_id] = cached[owner]
     filled: dict[int, int] = {}
     # Include waiting sequences: a sequence gets its first block before it is admitted.
@@ -84,21 +86,22 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
         num_full = computed // size
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
-            cells[block_id] = Cell(_fill(filled[block_id], size), letter, hue)
+            cells[block_id] = _cell(_fill(filled[block_id], size), letter, hue)
     # Full blocks overwrite part-full ones: in a shared block, the sequence with most tokens counts.
     for seq_id, sequence in holders:
         letter = model.letter(seq_id) or "?"
-        full = Cell(FILL[-1], letter, model.hue(letter))
+        full = _cell(FILL[-1], letter, model.hue(letter))
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
             cells[block_id] = full
     for block_id in shared_blocks(blocks):
         count = blocks[block_id].ref_cnt
         mark = str(count) if count < 10 else SEVERAL
-        cells[block_id] = Cell(cells[block_id].glyph, mark, "shared*")
+        cells[block_id] = _cell(cells[block_id].glyph, mark, "shared*")
     for block_id in model.changed:
-        cells[block_id] = cells[block_id]._replace(style=cells[block_id].style + "!")
+        glyph, mark, style, _ = cells[block_id]
+        cells[block_id] = _cell(glyph, mark, style + "!")
     for block_id, sign in signs(model, fades=fades).items():
-        cells[block_id] = cells[block_id]._replace(sign=sign)
+        cells[block_id] = _cell(*cells[block_id][:3], sign)
     return cells
 
 

@@ -12,13 +12,7 @@ from minivllm.tui.context import Context
 from minivllm.tui.draw.drafts import bracketed, draft_style
 from minivllm.tui.draw.lines import Line, line, packed, wrap
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.state.block_words import (
-    UNKNOWN_WORDS,
-    Contents,
-    contents,
-    neighbours,
-    words,
-)
+from minivllm.tui.state.block_words import UNKNOWN_WORDS, Contents, contents, neighbours, words
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

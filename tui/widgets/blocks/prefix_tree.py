@@ -80,7 +80,7 @@ class PrefixTree(Panel):
                 spare -= len(text)
                 lines += text
             if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
-                missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
+                missed = f"× block {lookup.missed} of the prompt: {miss(lookup.why)}"
                 lines.append(line(width, (_guide(node.under, width), "faint"), (missed, "warn")))
             is_root += [not node.guide] + [False] * (len(lines) - len(is_root) - 1)
         below = len(index.roots) - above - sum(is_root[:height])

@@ -275,12 +275,9 @@ def _state_of(model: DashboardModel, seq_id: str) -> str:
             return "not there"
         tokens = plural(record.num_tokens, "token")
         return f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with {tokens}"
-    tokens, blocks = (
-        plural(len(state.output_token_ids), "token"),
-        plural(len(state.block_table), "block"),
-    )
+    tokens = plural(len(state.output_token_ids), "token")
     preempted = f", preempted {state.num_preemptions}×" if state.num_preemptions else ""
-    has = f"{tokens}, {blocks}{preempted}"
+    has = f"{tokens}, {plural(len(state.block_table), 'block')}{preempted}"
     if state.slot is not None:
         doing = "prefill" if state.num_computed_tokens < state.num_tokens - 1 else "decode"
         return f"{doing} in slot {state.slot}: {has}"

@@ -4,11 +4,12 @@ from textual.binding import Binding
 from textual.geometry import Size
 
 from minivllm.text import clean
+from minivllm.tui.draw.digits import large
 from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, wrap
 from minivllm.tui.race import RaceRuns
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
-from minivllm.tui.widgets.frame.keybar import bound_commands
+from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS, bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
 
 _WIDEST_BAR = 30
@@ -40,10 +41,16 @@ class RaceLine(Panel, can_focus=False):
             )
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
         notes = [line(width, (f" {note}", "warn")) for note in self._notes(width)]
-        return [self._clock(width), *notes][:height]
+        return [*self._clock(width), *notes][:height]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 1 + len(self._notes(width))
+        return len(self._clock(width)) + len(self._notes(width))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a race is at its end, so that its result is shown."""
+        context = self.context
+        return context.race is not None and context.behind is not None and context.transport.at_end
 
     def note(self) -> str:
         """What to know about a race, or what to watch in two recordings."""
@@ -55,8 +62,8 @@ class RaceLine(Panel, can_focus=False):
     def _notes(self, width: int) -> list[str]:
         return wrap(self.note(), width - 1) if self.note() else []
 
-    def _clock(self, width: int) -> Line:
-        """What both sides have in common; at the end of a race also its result."""
+    def _clock(self, width: int) -> list[Line]:
+        """What both sides have in common; at the end of a race also its result, large if it fits."""
         context = self.context
         if context.same == "second":
             label, now = "Same second: ", f"{seconds_at(context.transport):,.2f} s"
@@ -65,15 +72,18 @@ class RaceLine(Panel, can_focus=False):
         other = "step" if context.same == "second" else "second"
         key = (f"{self._key('race.clock')} ", "accent*"), (f"same {other}", "muted")
         clock = (label, "accent*"), (f"{now}  ", "text*"), *key
-        if context.race is None or context.behind is None or not context.transport.at_end:
-            return line(width, (" ", "text"), *clock)
+        if not self.is_over:
+            return [line(width, (" ", "text"), *clock)]
         a, b = context.race.results
-        won = (
-            (f" ×{a.seconds / b.seconds:.1f} ", "good*!"),
-            (f" tokens/s, waste {a.waste:.0%} → {b.waste:.0%}  ", "good*"),
-        )
-        times = (f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s  ", "text*")
-        return first_that_fits(width, (*won, times, *clock), (*won, times, *key), won)
+        ratio, speed = f"×{a.seconds / b.seconds:.1f}", ("tokens/s", "good*")
+        waste = f"waste {a.waste:.0%} → {b.waste:.0%}  ", "good*"
+        times = f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s  ", "text*"
+        if not self.plain and self.app.size.height >= ROWS_FOR_TABS:
+            beside = (speed, ("   ", "text"), times), (waste,), clock
+            rows = zip(large(ratio), beside, strict=True)
+            return [line(width, (f" {row} ", "good*"), *words) for row, words in rows]
+        won = (f" {ratio} ", "good*!"), (" ", "text"), speed, (", ", "good*"), waste
+        return [first_that_fits(width, (*won, times, *clock), (*won, times, *key), won)]
 
     def _key(self, command_id: str) -> str:
         if not self._bound:  # finding them takes a good part of a frame's time

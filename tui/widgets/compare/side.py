@@ -148,15 +148,8 @@ def policy_of(header: LogHeader) -> dict[str, str]:
 
 
 _ALWAYS_SHOWN = (
-    "memory",
-    "batching",
-    "prefill",
-    "budget",
-    "slots",
-    "order",
-    "prefix cache",
-    "blocks",
-)
+    "memory", "batching", "prefill", "budget", "slots", "order", "prefix cache", "blocks",
+)  # fmt: skip
 
 
 def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:

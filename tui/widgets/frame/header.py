@@ -123,6 +123,8 @@ class Header(Panel, can_focus=False):
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
         dtype = clean(model.header.weights).partition(" ")[0]
         name = f" {clean(model.header.model)[-24:]}"
+        if model.header.source:
+            name += f" on {clean(model.header.source)}"
         has_room = dtype and width >= _ROOM_FOR_BLOCKS
         facts.append([(name, "text*"), (f" {dtype}" if has_room else "", "muted")])
         return facts if self.context.start is not None else [*facts, *self._numbers(model, width)]
@@ -144,14 +146,14 @@ class Header(Panel, can_focus=False):
         elif model.pace.is_timed and (rate := model.tokens_per_second()) is not None:
             yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (" tok/s", "muted"))
         if hits is not None:
-            yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"))
+            where = " of prompt tokens" if width >= _ROOM_FOR_LABELS else ""
+            yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"), (where, "muted"))
         # Without preemptions, the zero gives way to the bytes of weights that a step reads.
         preempted = _opens("requests", *_count(counters.num_preemptions, "preempted"))
         if counters.num_preemptions:
             yield preempted
-        if num_bytes := model.header.bytes_per_token:
-            label = "weights " if width >= _ROOM_FOR_LABELS else ""
-            yield [(label, "muted"), (format_memory(num_bytes), "text*"), ("/step", "muted")]
+        if width >= _ROOM_FOR_LABELS and (num_bytes := model.header.bytes_per_token):
+            yield [("weights ", "muted"), (format_memory(num_bytes), "text*"), ("/step", "muted")]
         if block_bytes := model.header.block_bytes:
             total = format_memory(len(model.fold.blocks) * block_bytes)
             used = format_memory(use.used * block_bytes)

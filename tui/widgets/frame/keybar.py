@@ -31,7 +31,7 @@ _HERE = {
 """Screen name -> commands that only this screen shows."""
 _OF_WORDS = ("look.word_back", "look.word", "look.confidence")
 """Only while words are explained."""
-_STEERED = ("engine.step", "engine.burst", "engine.option", "engine.abort")
+_STEERED = ("engine.burst", "engine.option", "engine.abort")
 _LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
     "time.step_back": "Back",
@@ -140,6 +140,7 @@ class KeyBar(Footer):
         add(*_FIXED)
         if control is not None and not control.pauses_with_picture:
             add("engine.pause", label="Pause engine")
+            add("engine.step")  # otherwise → does it
         if isinstance(focused, Panel):
             add("look.down", *(["look.open"] if context.selection.last is not None else []))
             add(*focused.KEYS, *(["look.source"] if focused.RULE is not None else []))
@@ -148,6 +149,8 @@ class KeyBar(Footer):
         if context.transport.state == "playing":
             add("time.faster", "time.slower")
         add("engine.add", *([] if focused else ["look.next_panel"]))
+        if name == "choice" and self.app.engine_keys.explains_selected:
+            add("engine.tokens", label="Stop explaining")
         is_explained = context.transport.view.explanations.judged
         here = _HERE.get(name, ())
         add(*(command for command in here if is_explained or command not in _OF_WORDS))

@@ -77,16 +77,10 @@ class LessonText(Panel):
             return [*rows, line(width, ("The engine is running ...", "muted"))]
         if page.waits:
             click = " or click" if page.choices else ""
-            row = (
-                Row(width).put("Your guess: ", "accent*").put(self.typed, "text*").put(" ", "text!")
-            )
-            return [
-                *rows,
-                row.put(
-                    f" {page.unit}s" if page.unit.isalpha() else f" {page.unit}", "muted"
-                ).line(),
-                line(width, (f"type{click} it, then enter", "muted")),
-            ]
+            unit = f" {page.unit}s" if page.unit.isalpha() else f" {page.unit}"
+            guess = ("Your guess: ", "accent*"), (self.typed, "text*"), (" ", "text!")
+            hint = (f"type{click} it, then enter", "muted")
+            return [*rows, line(width, *guess, (unit, "muted")), line(width, hint)]
         ends = page.last and self._lesson.at_newest
         hints = (f"space {'next lesson' if ends else 'go on'}   b back", "1-7 dashboard   0 here")
         return [*rows, *(line(width, (hint, "muted")) for hint in hints)]

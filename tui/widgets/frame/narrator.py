@@ -20,7 +20,8 @@ class Narrator(Panel, can_focus=False):
     )
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 2 if self.context is not None and self.context.tour is not None else 1
+        tour = None if self.context is None else self.context.tour
+        return 1 if tour is None or tour.number > len(tour.stops) else 2
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if (tour := self.context.tour) is not None and tour.is_open:

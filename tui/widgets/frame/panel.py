@@ -31,9 +31,9 @@ from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
 _TARGET = "target"
+"""The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
 _MAX_STYLES = 10_000
 """Each target has a style of its own, and targets come and go with the tokens."""
-"""The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
 _SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROWS_OF_WHEEL = 3
 """Rows for one notch of the mouse wheel."""
@@ -71,8 +71,10 @@ class Panel(Widget, can_focus=True):
         self._title = ""
         self._soon: Timer | None = None
         self._palette = Palette(dark=True)
+        self._ground: Style | None = None
+        """The panel's `rich_style`: finding that takes longer than drawing a row."""
         self._styles: dict[tuple[str, Link | None], Style] = {}
-        """Style name -> the palette's style on the panel's own background."""
+        """Style name -> the palette's style on that ground."""
 
     # ---- for subclasses to define ----
 
@@ -145,6 +147,7 @@ class Panel(Widget, can_focus=True):
         """Textual calls this when the style sheet gives the panel another background."""
         super().notify_style_update()
         self._styles.clear()
+        self._ground = None
 
     def on_resize(self, event: Resize) -> None:
         self.show_again()
@@ -159,7 +162,8 @@ class Panel(Widget, can_focus=True):
         if style is None:
             if len(self._styles) > _MAX_STYLES:
                 self._styles.clear()
-            style = self.rich_style + self._palette.style(name)
+            self._ground = self._ground or self.rich_style
+            style = self._ground + self._palette.style(name)
             if link is not None:
                 style += Style(meta={_TARGET if isinstance(link, Target) else "@click": link})
             self._styles[name, link] = style

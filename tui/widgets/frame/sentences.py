@@ -1,12 +1,10 @@
 """Panels with plain sentences: what to try, and the summary at the end of a run."""
 
-import textwrap
-
 from textual.geometry import Size
 
 from minivllm.text import clean
 from minivllm.tui.context import RunSummary
-from minivllm.tui.draw.lines import Line, Row, width_of
+from minivllm.tui.draw.lines import Line, Row, flow, width_of, wrap
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
@@ -54,7 +52,7 @@ class Summary(Panel, can_focus=False):
         sentences = [
             ((f" {row}", "text"),)
             for sentence in self._summary.lines
-            for row in _wrap(clean(sentence), width - 2)
+            for row in wrap(clean(sentence), width - 2)
         ]
         bound, keys = bound_commands(self.screen), Row(width).put(" ")
         for command_id, words in _NEXT:
@@ -63,10 +61,6 @@ class Summary(Panel, can_focus=False):
             keys.put(f" {words}   ", "muted", target=action)
         head = [figures.line()] if self._summary.figures else []
         return [*head, *sentences, keys.line()]
-
-
-def _wrap(sentence: str, width: int) -> list[str]:
-    return textwrap.wrap(sentence, max(width, 10)) or [""]
 
 
 _SUGGESTIONS = (
@@ -83,22 +77,15 @@ class Suggestions(Panel, can_focus=False):
     HELP_TEXT = "Press one of these keys, or click on a row. The list goes at the first request."
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        bound, lines, before = bound_commands(self.screen), [], None
-        for command_id, words in self._rows(width):
-            key = "" if command_id == before else self.app.get_key_display(bound[command_id])
-            action = f"app.command('{command_id}')"
-            row = Row(width).put(key, "accent*", _KEY_WIDTH, action)
-            lines.append(row.put(words, "text", row.room, action).line())
-            before = command_id
-        return lines[:height]
+        return self._rows(width)[:height]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._rows(width))
 
-    def _rows(self, width: int) -> list[tuple[str, str]]:
-        """(command id, a part of its sentence) for each row."""
-        return [
-            (command_id, row)
-            for command_id, sentence in _SUGGESTIONS
-            for row in textwrap.wrap(sentence, max(width - _KEY_WIDTH, 10))
-        ]
+    def _rows(self, width: int) -> list[Line]:
+        bound, rows = bound_commands(self.screen), []
+        for command_id, words in _SUGGESTIONS:
+            key = f"{self.app.get_key_display(bound[command_id]):<{_KEY_WIDTH}}"
+            action = f"app.command('{command_id}')"
+            rows += flow(((key, "accent*", action), (words, "text", action)), width, _KEY_WIDTH)
+        return rows

@@ -63,8 +63,8 @@ class TimeLine(Panel, can_focus=False):
         row.put(f"  event {transport.position:,}", "text").put(f"/{len(recording):,}", "muted")
         if transport.speed != 1.0:
             row.put(f"  {transport.speed:g}×", "warn")
-        # Not while live: the event would be read from the file in each frame.
-        event = None if transport.state == "live" else transport.event_here()
+        # Not while it moves: the event would be read from the file in each frame.
+        event = transport.event_here() if transport.state == "paused" else None
         if event is not None:
             has_legend = row.room >= _ROOM_FOR_EVENT + _LEGEND_WIDTH
             room = row.put("  ").room

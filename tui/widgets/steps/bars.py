@@ -47,10 +47,8 @@ def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | N
     if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
     # Each share gets one cell. Shares of more than a cell divide the remaining cells.
-    spare, more_than_a_cell = (
-        own - len(parts),
-        [max(part.num_tokens * own - used, 0) for part in parts],
-    )
+    spare = own - len(parts)
+    more_than_a_cell = [max(part.num_tokens * own - used, 0) for part in parts]
     total, cells, before = max(sum(more_than_a_cell), 1), [], 0
     for part, more in zip(parts, more_than_a_cell, strict=True):
         after = before + more

@@ -15,6 +15,8 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.steps.bars import DRAFT_SIGNS, spark
 
+_ROOM_FOR_POSITIONS = 60
+
 
 class Budget(Panel):
     HELP_TITLE = "Token budget"
@@ -48,7 +50,8 @@ class Budget(Panel):
         lines += [sums.line(), line(width, (_why_unused(model, unused), "muted"))]
         if height > len(lines):
             lines.append(_history(model, width))
-        lines += _shares(model, width, height - len(lines))
+        if height > len(lines):
+            lines += _shares(model, width, height - len(lines))
         return lines[:height]
 
 
@@ -147,7 +150,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
         return f"no step yet: {short_name(first)} waits for the first"
     if deferred is None:
         return f"unused: {short_name(first)} arrived after the plan"
-    return f"unused, {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
+    return f"unused: {short_name(first)} waits, {deferral(*deferred, model.max_num_seqs)}"
 
 
 def _may_give_more(model: DashboardModel) -> bool:
@@ -170,40 +173,22 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
-    items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
-    if len(items) > height:
-        return _short_shares(model, items, width, height)
-    lines = []
-    for item in items:
-        letter = model.letter(item.seq_id)
-        target = to_sequence(item.seq_id)
-        row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
-        row.put(short_name(item.seq_id), "text", 14, target)
-        row.put(f" {item.kind:<7} {item.num_tokens:>5,}", "text")
-        first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
-        where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
-        row.put(f"   {where}", "muted")
-        if item.draft_token_ids:
-            row.put(f", {_verified(item)}", "muted")
-        lines.append(row.line())
-    return lines
-
-
-def _verified(item: ScheduledState) -> str:
-    drafts = plural(len(item.draft_token_ids), "draft")
-    return drafts if item.num_accepted is None else f"{drafts}, {item.num_accepted} right"
-
-
-def _short_shares(
-    model: DashboardModel, items: list[ScheduledState], width: int, height: int
-) -> list[Line]:
-    """Several shares per row, and how many more there are."""
+    """The largest shares with their positions, and how many more there are."""
     shares = []
-    for item in items:
+    for item in sorted(model.fold.scheduled, key=lambda item: -item.num_tokens):
         letter, target = model.letter(item.seq_id), to_sequence(item.seq_id)
-        words = f"{short_name(item.seq_id)} {item.kind} {item.num_tokens:,}"
-        words += f" ({_verified(item)})" if item.draft_token_ids else ""
-        shares.append(
-            ((f"{letter or '?'} ", f"{model.hue(letter)}*", target), (words, "text", target))
-        )
-    return packed(shares, width, height, gap="   ")[: max(height, 0)]
+        first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
+        where = f", position {first:,}" if first == last else f", positions {first:,} to {last:,}"
+        where = f"{where if width >= _ROOM_FOR_POSITIONS else ''}{_drafts(item)}"
+        words = f"{item.kind} {item.num_tokens:,}{where}"
+        name = (f"{letter or '?'} {short_name(item.seq_id)} ", f"{model.hue(letter)}*", target)
+        shares.append((name, (words, "muted")))
+    if len(shares) <= height:
+        return [line(width, *share) for share in shares]
+    return packed(shares, width, height, gap="   ")[:height]
+
+
+def _drafts(item: ScheduledState) -> str:
+    drafts = plural(len(item.draft_token_ids), "draft") if item.draft_token_ids else ""
+    right = "" if item.num_accepted is None else f", {item.num_accepted} right"
+    return f", {drafts}{right}" if drafts else ""

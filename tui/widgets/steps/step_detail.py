@@ -37,10 +37,8 @@ class StepDetail(Panel):
             return said[:height]
         lines = [*said, *(_times(record, width) if any(record.seconds) else ())]
         if record.num_hits or record.num_evicted:
-            hits = (
-                f"{plural(record.num_hits, 'block')} hit",
-                "good" if record.num_hits else "faint",
-            )
+            good = "good" if record.num_hits else "faint"
+            hits = (f"{plural(record.num_hits, 'block')} hit", good)
             style = "warn" if record.num_evicted else "faint"
             lines.append(line(width, hits, (f", {record.num_evicted:,} evicted", style)))
         return (lines + _shares(model, record, width, height - len(lines)))[:height]

@@ -34,7 +34,7 @@ export class Ages {
   }
 
   ownerOf(event) {
-    if (event.ev === "block.hashed") return this.lastScheduled;
+    if (event.ev === "block.hashed") return event.seq_id ?? this.lastScheduled;
     if (event.ev === "block.evicted") return this.lastOwner(event.block_id);
     return event.seq_id ?? null;
   }
@@ -99,8 +99,9 @@ const NOTE = {
     ages.note(event.dst, "copied_to");
   },
   "block.hashed"(ages, event, fold) {
-    ages.touch(event.block_id, event.step, ages.lastScheduled);
-    const sequence = fold.sequences.get(ages.lastScheduled), size = fold.header.block_size;
+    const owner = event.seq_id ?? ages.lastScheduled;
+    ages.touch(event.block_id, event.step, owner);
+    const sequence = fold.sequences.get(owner), size = fold.header.block_size;
     const first = sequence.block_table.indexOf(event.block_id) * size;
     const prompt = fold.requests.get(sequence.request_id).prompt_token_ids;
     ages.blocks[event.block_id].content = [

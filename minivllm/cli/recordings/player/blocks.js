@@ -1,5 +1,5 @@
 import { become, h, hueStyle, node, setText } from "./dom.js";
-import { number } from "./text.js";
+import { number, plural } from "./text.js";
 import { contentsOf, word } from "./words.js";
 
 // The block map: one card per block, with its owner's letter and colour and how full it is.
@@ -11,6 +11,9 @@ const SIGN_WORDS = {
   evicted: "evicted",
 };
 const MOST_CARDS = 128;
+const FEWEST = 64; // that are drawn, used or not
+const KEY = "letter: the owner; digit: the number of owners; hatched: free, still cached."
+  + " ● found in the cache, × evicted, → ← copied.";
 
 export class Blocks {
   constructor() {
@@ -18,15 +21,18 @@ export class Blocks {
     this.title = h("div", { class: "p-title" });
     this.toggle = h("button", { class: "p-small", type: "button", "data-do": "words" }, "words");
     this.element = h("section", { class: "p-panel p-panel-blocks" },
-      h("div", { class: "p-row" }, this.title, this.toggle), this.grid);
+      h("div", { class: "p-row" }, this.title, this.toggle), this.grid,
+      (this.rest = h("div", { class: "p-muted" })), h("div", { class: "p-key" }, KEY));
     this.cells = [];
     this.withWords = false;
   }
 
-  draw(moment, chosenBlock, chosenSequence) {
-    const { fold } = moment, count = fold.blocks.length;
-    const used = count - fold.freeQueue.length;
-    setText(this.title, `KV blocks  ${number(used)} of ${number(count)} in use`);
+  // numUsed: the blocks of this recording that are used at any time
+  draw(moment, numUsed, chosenBlock, chosenSequence) {
+    const { fold } = moment, all = fold.blocks.length;
+    const count = all > MOST_CARDS ? Math.min(all, Math.max(numUsed, FEWEST)) : all;
+    setText(this.title, `KV blocks  ${number(fold.numUsed)} of ${number(all)} in use`);
+    setText(this.rest, count < all ? `+ ${plural(all - count, "block")} never used` : "");
     this.toggle.hidden = count > MOST_CARDS;
     this.toggle.setAttribute("aria-pressed", String(this.withWords));
     this.grid.classList.toggle("p-cards", this.withWords);

@@ -18,7 +18,7 @@ export class Fold {
     this.budget = state?.budget ?? 0;
     this.blocks = state ? state.blocks.map(blockOf)
       : Array.from({ length: header.num_blocks }, () => blockOf({}));
-    this.freeQueue = state ? [...state.free_queue] : this.blocks.map((_, id) => id);
+    this.freeQueue = state ? [...state.free_queue] : this.blocks.map((_, id) => id).slice(header.reserved_blocks ?? 0);
     this.waiting = [...(state?.waiting ?? [])];
     this.running = [...(state?.running ?? [])];
     this.requests = new Map(Object.entries(state?.requests ?? {}).map(([id, r]) => [id, requestOf(r)]));
@@ -51,6 +51,10 @@ export class Fold {
     copy.counters = { ...this.counters };
     for (const name of ["freeQueue", "waiting", "running", "history"]) copy[name] = [...this[name]];
     return copy;
+  }
+
+  get numUsed() {
+    return this.blocks.length - (this.header.reserved_blocks ?? 0) - this.freeQueue.length;
   }
 
   numTokens(sequence) {
@@ -148,6 +152,11 @@ const APPLY = {
     sequence.num_computed_tokens = event.num_computed_tokens + event.num_tokens;
     fold.scheduled.push(shareOf(event));
     fold.counters.scheduled_tokens += event.num_tokens;
+  },
+  "step.withdrawn"(fold, event) {
+    const share = fold.shareOf(event.seq_id);
+    remove(fold.scheduled, share);
+    fold.counters.scheduled_tokens -= share.num_tokens;
   },
   "draft.proposed"(fold, event) {
     const share = fold.shareOf(event.seq_id), count = event.token_ids.length;

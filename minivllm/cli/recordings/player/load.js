@@ -1,3 +1,4 @@
+import { eventsOf } from "./compact.js";
 import { KNOWN_KINDS } from "./fold.js";
 import { Track } from "./track.js";
 
@@ -5,7 +6,7 @@ import { Track } from "./track.js";
 // a file becomes a `BadRecording` with one sentence that says what to do.
 
 export const MOST_BYTES = 64 * 2 ** 20;
-const VERSION = 1;
+const VERSION = 2;
 const MOST_BLOCKS = 2 ** 16;
 
 export class BadRecording extends Error {}
@@ -42,9 +43,11 @@ export function parseRecording(text, name = "The file") {
       throw new BadRecording(`${name} is damaged at line ${number + 1}: expected event ${expected},`
         + ` found event ${event.seq}.`);
     }
-    expected = event.seq + 1;
-    if (KNOWN_KINDS.has(event.ev)) events.push(event);
-    else unknown += 1;
+    for (const one of eventsOf(event)) {
+      expected = one.seq + 1;
+      if (KNOWN_KINDS.has(one.ev)) events.push(one);
+      else unknown += 1;
+    }
   }
   if (!events.length) {
     throw new BadRecording(`${name} has a header but no event: record a run that has a step.`);

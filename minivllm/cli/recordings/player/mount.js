@@ -235,7 +235,10 @@ const KEYS = {
   g: (player) => player.ask(),
   ArrowDown: (player) => player.views[0].selectNext(1), j: (player) => player.views[0].selectNext(1),
   ArrowUp: (player) => player.views[0].selectNext(-1), k: (player) => player.views[0].selectNext(-1),
-  w: (player) => { player.live.textContent = player.views[0].why.textContent; },
+  w: (player) => {
+    const [view] = player.views;
+    player.live.textContent = (view.chosen ? view.why : view.story).textContent;
+  },
   i: (player) => player.views.forEach((view) => {
     view.blocks.withWords = !view.blocks.withWords;
     view.draw(view.at);

@@ -31,7 +31,7 @@ export function reasonToWait(moment, [reason, need, free]) {
 }
 
 export function causeOfPreemption(need, free) {
-  if (need === 0) return phrase("cause.failed");
+  if (need <= 0) return phrase(need ? "cause.reset" : "cause.failed");
   const key = need <= free ? "cause.slot" : free ? "cause.blocks" : "cause.no_blocks";
   return phrase(key, { need, free });
 }

@@ -6,6 +6,7 @@ import { word } from "./words.js";
 
 const WORDS_SHOWN = 48;
 const MOST_SLOTS = 32;
+const FEWEST_SLOTS = 4; // that are drawn, used or not
 
 export class Slots {
   constructor() {
@@ -14,10 +15,11 @@ export class Slots {
     this.rows = [];
   }
 
-  draw(moment, newTokens, chosen) {
+  // numUsed: the slots of this recording that are used at any time
+  draw(moment, numUsed, newTokens, chosen) {
     const { fold } = moment;
     const bySlot = new Map(fold.running.map((id) => [fold.sequences.get(id).slot, id]));
-    const most = Math.max(fold.maxNumSeqs, ...[...bySlot.keys()].map((slot) => slot + 1));
+    const most = Math.max(numUsed, Math.min(fold.maxNumSeqs, FEWEST_SLOTS));
     const slots = most <= MOST_SLOTS ? [...Array(most).keys()]
       : [...bySlot.keys()].sort((a, b) => a - b).slice(0, MOST_SLOTS);
     setText(this.title, `Batch slots  ${fold.running.length} of ${fold.maxNumSeqs}`);

@@ -1,5 +1,5 @@
 import { h } from "./dom.js";
-import { number } from "./text.js";
+import { plural } from "./text.js";
 
 // The time bar: a slider over the memory in use, with marks at hits, preemptions and the like.
 
@@ -68,7 +68,7 @@ function legendOf(tracks) {
   const items = Object.entries(MARKS).map(([kind, [style, name]]) => {
     const steps = tracks.reduce(
       (sum, track) => sum + track.marks.filter((mark) => mark.kind === kind).length, 0);
-    return steps ? h("span", { class: `p-${style}` }, `▎${name} in ${number(steps)}`) : null;
+    return steps ? h("span", { class: `p-${style}` }, `▎${name} in ${plural(steps, "step")}`) : null;
   });
   return h("div", { class: "p-legend" },
     h("span", { class: "p-muted" }, h("i", { class: "p-swatch" }), `blocks in use, at most ${

@@ -1,7 +1,7 @@
 import { Ages } from "./ages.js";
 import { Fold } from "./fold.js";
 import { Letters } from "./letters.js";
-import { NOTABLE } from "./labels.js";
+import { NOTABLE, PASSED_REASONS } from "./labels.js";
 
 // `Moment`: everything that the page draws of one moment. `Track`: a recording, at any moment.
 // A track keeps a copy of its moment every few hundred events, so a seek replays only a few.
@@ -58,7 +58,7 @@ export class Moment {
   // Position of the waiting sequence that the scheduler considers.
   considered() {
     const at = this.fold.waiting.findIndex(
-      (seqId) => this.fold.sequences.get(seqId).deferred?.[0] !== "grammar_not_compiled");
+      (seqId) => !PASSED_REASONS[this.fold.sequences.get(seqId).deferred?.[0]]);
     return Math.max(at, 0);
   }
 }
@@ -75,6 +75,10 @@ export class Track {
     this.impossible = "";
     this.at = 0;
     this.moment = new Moment(header, state);
+    // Blocks and slots from here on are never used.
+    const { blocks, sequences } = this.moment.fold;
+    this.numBlocks = 1 + blocks.findLastIndex((block) => block.ref_cnt > 0 || block.hash !== null);
+    this.numSlots = 1 + Math.max(-1, ...[...sequences.values()].map(({ slot }) => slot ?? -1));
     let last = "";
     for (const [number, event] of events.entries()) {
       if (number % this.spacing === 0) this.copies.push(this.moment.copy());
@@ -85,6 +89,8 @@ export class Track {
         break;
       }
       this.at = number + 1;
+      this.numBlocks = Math.max(this.numBlocks, 1 + (event.block_id ?? -1));
+      this.numSlots = Math.max(this.numSlots, 1 + (event.slot ?? -1));
       if (event.ev === "block.hashed" || event.ev === "block.evicted") {
         this.owners.set(event, this.moment.ages.ownerOf(event));
       }
@@ -96,7 +102,7 @@ export class Track {
       if (end && end.step === event.step) Object.assign(end, { at: number + 1, t: event.t });
       else this.ends.push({ at: number + 1, step: event.step, t: event.t, used: 0 });
       const { fold } = this.moment;
-      this.ends.at(-1).used = 1 - fold.freeQueue.length / fold.blocks.length;
+      this.ends.at(-1).used = fold.numUsed / (fold.blocks.length - (header.reserved_blocks ?? 0));
     }
     if (!this.ends.length) this.ends.push({ at: 0, step: 0, t: header.mono, used: 0 });
   }

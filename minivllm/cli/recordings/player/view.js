@@ -1,5 +1,5 @@
 import { Blocks, wordsIn } from "./blocks.js";
-import { h, node, redraw, setText } from "./dom.js";
+import { h, hueStyle, node, redraw, setText } from "./dom.js";
 import { Narration } from "./narration.js";
 import { Budget, Events, FreeQueue, Waiting } from "./panels.js";
 import { narrated } from "./sentences.js";
@@ -9,6 +9,8 @@ import { whySequence } from "./why.js";
 import { whyBlock } from "./why_blocks.js";
 
 // `View`: all panels of one recording. It draws any moment and knows no time of its own.
+
+const NOTHING_SELECTED = "Click a block or a name to see why it is there.";
 
 export class View {
   constructor(track) {
@@ -24,12 +26,13 @@ export class View {
     this.budget = new Budget();
     this.events = new Events();
     this.caption = h("div", { class: "p-caption" });
+    this.story = h("div", { class: "p-story" });
     this.why = h("div", { class: "p-why" });
-    const columns = [
-      [this.slots, this.waiting, this.events], [this.blocks, this.budget, this.queue],
+    this.columns = [
+      [this.slots, this.waiting], [this.blocks, this.budget, this.queue],
     ].map((panels) => h("div", { class: "p-column" }, ...panels.map((panel) => panel.element)));
     this.element = h("div", { class: "p-view" },
-      this.caption, h("div", { class: "p-columns" }, ...columns), this.why);
+      this.caption, this.story, h("div", { class: "p-columns" }, ...this.columns), this.why);
     this.element.addEventListener("click", (event) => this.clicked(event));
     this.element.addEventListener("pointerover", (event) => this.hovered(event));
     this.element.addEventListener("pointerleave", () => this.explain(this.chosen));
@@ -47,13 +50,16 @@ export class View {
     }
     const block = this.chosen?.kind === "block" ? this.chosen.id : null;
     const sequence = this.chosen?.kind === "sequence" ? this.chosen.id : null;
-    this.slots.draw(moment, newTokens, sequence);
-    this.blocks.draw(moment, block, sequence);
+    this.slots.draw(moment, this.track.numSlots, newTokens, sequence);
+    this.blocks.draw(moment, this.track.numBlocks, block, sequence);
     this.waiting.draw(moment, sequence);
     this.queue.draw(moment);
     this.budget.draw(moment);
     this.events.draw(moment, this.track, at);
+    const shorter = this.columns[this.blocks.withWords ? 0 : 1];
+    if (this.events.element.parentNode !== shorter) shorter.append(this.events.element);
     setText(this.caption, this.captionText());
+    this.tell();
     this.explain(this.chosen);
   }
 
@@ -61,7 +67,8 @@ export class View {
     const { header, name } = this.track;
     const policy = header.config?.batching && header.config.batching !== "continuous"
       ? `, ${header.config.batching} batching` : "";
-    return `${name}: model ${header.model}, ${plural(header.num_blocks, "block")} of`
+    const engine = header.source ? ` on ${header.source}` : "";
+    return `${name.split("/").at(-1)}: model ${header.model}${engine}, ${plural(header.num_blocks, "block")} of`
       + ` ${plural(header.block_size, "token")}${policy}`;
   }
 
@@ -94,14 +101,24 @@ export class View {
   }
 
   hovered(event) {
-    if (event.pointerType === "touch") return;
+    // The answer may appear under the pointer.
+    if (event.pointerType === "touch" || this.why.contains(event.target)) return;
     this.explain(targetOf(event.target) ?? this.chosen);
   }
 
-  explain(target) {
+  // The narrated line, in the colour of its sequence.
+  tell() {
     const told = this.narration.look(this.at, performance.now() / 1000, !this.isPlaying);
-    const key = `${this.at} ${target?.kind} ${target?.id} ${told?.seq}`;
-    redraw(this.why, key, () => {
+    const style = told ? hueStyle(this.moment.hueOf(told.owner)) : "";
+    redraw(this.story, told ? `${told.seq} ${style}` : `${this.at}`, () => (told
+      ? [node("span", { class: "p-muted" }, `step ${number(told.step)} `), narrated(told)]
+      : [this.summary()]));
+    this.story.style.cssText = style;
+  }
+
+  explain(target) {
+    this.why.classList.toggle("p-hint", !target);
+    redraw(this.why, `${this.at} ${target?.kind} ${target?.id}`, () => {
       const past = this.track.events.slice(0, this.at);
       if (target?.kind === "block") {
         const words = wordsIn(this.moment, target.id, this.moment.owners(target.id));
@@ -109,18 +126,17 @@ export class View {
           words.length ? node("div", { class: "p-words" }, ...words) : null];
       }
       if (target) return [node("b", {}, "Why? "), whySequence(this.moment, past, target.id)];
-      if (told) return [node("b", {}, `Step ${number(told.step)}: `), narrated(told)];
-      return [this.summary()];
+      return [NOTHING_SELECTED];
     });
   }
 
   // The state in one sentence, also for screen readers.
   summary() {
-    const { fold } = this.moment, free = fold.freeQueue.length, count = fold.blocks.length;
+    const { fold } = this.moment;
     const running = fold.running.map(shortName).slice(0, 8).join(", ");
     return `Step ${number(fold.step)}: ${plural(fold.running.length, "sequence")} running`
       + `${running ? ` (${running})` : ""}, ${number(fold.waiting.length)} waiting,`
-      + ` ${number(count - free)} of ${plural(count, "block")} in use.`;
+      + ` ${number(fold.numUsed)} of ${plural(fold.blocks.length, "block")} in use.`;
   }
 }
 

@@ -1,3 +1,4 @@
+import { PASSED_REASONS } from "./labels.js";
 import { causeOfPreemption, phrase, reasonToWait } from "./sentences.js";
 import { number, plural, shortName, visible } from "./text.js";
 
@@ -42,7 +43,7 @@ function waiting(moment, past, seqId, sequence) {
   const { fold } = moment, position = fold.waiting.indexOf(seqId), name = shortName(seqId);
   const considered = moment.considered(), first = fold.waiting[considered];
   const own = sequence.deferred;
-  if (position <= considered && own?.[0] === "grammar_not_compiled") {
+  if (position <= considered && PASSED_REASONS[own?.[0]]) {
     return `${name} ${reasonToWait(moment, own)}; the requests behind it may pass.`;
   }
   const deferred = fold.sequences.get(first).deferred;
@@ -53,7 +54,7 @@ function waiting(moment, past, seqId, sequence) {
     said.push(reason ? `${who} ${reason}` : `The scheduler has not considered ${who} yet`);
     said.push(`${name} is number ${number(position + 1)} in the queue, behind it`);
   } else if (reason) {
-    const passed = considered ? `; ${number(considered)} before it wait for their grammars` : "";
+    const passed = considered ? `; ${number(considered)} before it wait for something else` : "";
     said.push(`${name} ${reason}${holders(fold, sequence)}${passed}`);
   } else if (fold.step === 0) {
     said.push("No step has been planned yet", `The first one will consider ${name}`);

@@ -1,0 +1,68 @@
+"""`minivllm twin`: one trace through vLLM's own scheduler and through ours, and where they differ.
+
+    minivllm twin run.jsonl --vllm-python /path/to/venv/bin/python
+
+The trace is a recording, of minivllm or of vLLM: its requests, their tokens and their arrivals.
+vLLM's scheduler, block pool and KV cache manager run without a model.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+import minivllm
+from minivllm.cli import add_option
+from minivllm.errors import SimulationError
+from minivllm.events.recording.whole_file import write_whole
+from minivllm.lab.twin.difference import differences, summary
+from minivllm.lab.twin.ours import run_ours
+from minivllm.lab.twin.trace import TwinTrace, read_trace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = partial(add_option, parser)
+    add("TRACE", "a recording", type=Path)
+    python = "the Python that has vLLM (default: this one)"
+    add("--vllm-python PATH", python, default=argparse.SUPPRESS)
+    add("--all", "also list how often each decision differs afterwards")
+    add("-o FOLDER", "keep both recordings there: ours.jsonl, vllm.jsonl", type=Path, dest="output")
+
+
+def run(args: argparse.Namespace) -> int:
+    trace = read_trace(args.trace)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.output or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        ours, theirs = folder / "ours.jsonl", folder / "vllm.jsonl"
+        run_ours(trace, ours)
+        _run_vllm(trace, theirs, getattr(args, "vllm_python", sys.executable))
+        found = differences(ours, theirs)
+    if not found:
+        print(f"Equal: both schedulers decide the same about all {len(trace.requests)} requests.")
+        return 0
+    print(found[0])
+    if args.all:
+        print(f"All steps that differ:\n{summary(found)}")
+    return 0 if found[0].intended else 1
+
+
+def _run_vllm(trace: TwinTrace, recording: Path, python: str) -> None:
+    """Raises `SimulationError` if that Python has no vLLM, or if vLLM fails."""
+    given = recording.with_suffix(".json")
+    write_whole(given, msgspec.json.encode(trace))
+    root = str(Path(minivllm.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": root, "VLLM_LOGGING_LEVEL": "ERROR"}
+    command = [python, "-m", "minivllm.lab.twin.simulated", str(given)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    given.unlink()
+    if ended.returncode:
+        reason = (ended.stderr.strip().splitlines() or ["no message"])[-1]
+        raise SimulationError(
+            f"vLLM's side failed ({reason}): name a Python with vLLM by --vllm-python."
+        )

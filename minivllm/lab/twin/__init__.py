@@ -1,0 +1,1 @@
+"""The twin: one trace through vLLM's real scheduler and through ours, and where they differ."""

@@ -1,0 +1,1 @@
+"""Helpers for tests of the recorder for a real vLLM."""

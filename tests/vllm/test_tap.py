@@ -1,0 +1,159 @@
+"""The hooks on vLLM's objects: an error of ours never stops vLLM, and its own errors pass."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from minivllm.errors import EventLogError
+from minivllm.events import types as ev
+from minivllm.vllm.tap import Tap
+from minivllm.vllm.waits import first_waits
+
+
+class Pool:
+    """Has the methods of vLLM's block pool that are hooked."""
+
+    enable_caching = True
+
+    def __init__(self) -> None:
+        self.freed: list = []
+
+    def free_blocks(self, blocks):
+        self.freed += blocks
+
+    def get_new_blocks(self, num_blocks):
+        return []
+
+    def touch(self, blocks): ...
+
+    def cache_full_blocks(self, *_, **__): ...
+
+    def _remove_cached_block_hashes(self, block):
+        return []
+
+    def reset_prefix_cache(self):
+        return False
+
+
+class Scheduler:
+    """Has what the tap takes of vLLM's scheduler."""
+
+    max_num_running_reqs = max_num_scheduled_tokens = 4
+
+    def __init__(self) -> None:
+        self.pool = Pool()
+        coordinator = SimpleNamespace(
+            single_type_managers=[SimpleNamespace(req_to_blocks={})],
+            get_num_blocks_to_allocate=lambda: 0,
+        )
+        self.kv_cache_manager = Manager(self.pool, coordinator)
+
+    def schedule(self):
+        raise RuntimeError("vLLM's own")
+
+    def finish_requests(self, *_):
+        return ["aborted"]
+
+    def add_request(self, *_): ...
+    def update_from_output(self, *_): ...
+    def shutdown(self): ...
+    def _preempt_request(self, *_): ...
+    def _update_request_with_output(self, *_): ...
+    def _free_request(self, *_): ...
+
+
+class Manager:
+    def __init__(self, pool: Pool, coordinator: SimpleNamespace) -> None:
+        self.block_pool, self.coordinator = pool, coordinator
+
+    def allocate_slots(self, *_): ...
+    def free(self, *_): ...
+
+
+def tapped() -> tuple[Scheduler, Tap, list]:
+    scheduler, sent = Scheduler(), []
+    tap = Tap(scheduler, SimpleNamespace())
+    tap.connect(sent.append, lambda: sent.append("closed"))
+    return scheduler, tap, sent
+
+
+def test_an_error_of_the_recorder_removes_its_hooks_with_one_line_in_the_log(caplog):
+    scheduler, tap, sent = tapped()
+    tap._check = lambda: 1 / 0
+    assert scheduler.finish_requests("r", None) == ["aborted"]
+    assert isinstance(tap.failure, ZeroDivisionError) and sent == ["closed"]
+    assert [record.name for record in caplog.records] == ["vllm.minivllm"]
+    assert not {"finish_requests", "schedule"} & set(vars(scheduler))
+    assert "free_blocks" not in vars(scheduler.pool)
+    assert scheduler.finish_requests("r", None) == ["aborted"] and len(caplog.records) == 1
+
+
+def test_vllms_own_error_passes_and_does_not_end_the_recording():
+    scheduler, tap, _ = tapped()
+    with pytest.raises(RuntimeError, match="vLLM's own"):
+        scheduler.schedule()
+    assert tap.failure is None
+
+
+def test_blocks_that_vllm_passes_as_an_iterator_are_freed_and_recorded_in_its_order():
+    scheduler, tap, sent = tapped()
+    blocks = [
+        SimpleNamespace(block_id=number, ref_cnt=count, block_hash=value)
+        for number, count, value in ((1, 1, None), (2, 1, b"x"), (3, 2, b"y"), (4, 1, None))
+    ]
+    tap.before_free(SimpleNamespace(request_id="r"))
+    scheduler.pool.free_blocks(iter(blocks))
+    scheduler.finish_requests()
+    assert [block.block_id for block in scheduler.pool.freed] == [1, 2, 3, 4]
+    freed = [fields for kind, _, _, *fields in sent[0] if kind is ev.BlockFreed]
+    assert freed == [[4, "head"], [1, "head"], [2, "tail"]], "vLLM prepends a list: 1 is next"
+    assert [kind for kind, *_ in sent[0]].count(ev.BlockReleased) == 4
+
+
+def test_a_request_without_events_ends_the_recording_with_a_sentence(caplog):
+    scheduler, tap, _ = tapped()
+    scheduler.add_request(SimpleNamespace(resumable=True))
+    assert isinstance(tap.failure, EventLogError) and "vLLM continues: there are no" in caplog.text
+
+
+# ---- reasons to wait ----
+
+
+def waiting(name: str, status: str = "WAITING", stale: int = 0, num_tokens: int = 30):
+    return SimpleNamespace(
+        request_id=name, status=SimpleNamespace(name=status), num_stale_output_tokens=stale,
+        drop_stale_output=False, num_tokens=num_tokens, lora_request=None,
+    )  # fmt: skip
+
+
+def why(*requests, left=8, shortage=None, preempted=False, throttled=False, **scheduler):
+    usual = {
+        "kv_holding_waiting": [], "waiting": requests, "running": [], "max_num_active_reqs": 4,
+        "pause_state": SimpleNamespace(name="UNPAUSED"), "lora_config": None, "num_spec_tokens": 0,
+        "scheduler_config": SimpleNamespace(enable_chunked_prefill=True),
+    }  # fmt: skip
+    vllm = SimpleNamespace(**usual | scheduler)
+    return list(first_waits(vllm, left, shortage, preempted, throttled))
+
+
+def test_the_reason_to_wait_follows_the_order_of_vllms_loop():
+    first, second = waiting("a"), waiting("b")
+    full = {"running": [1, 2, 3, 4]}
+    assert why(first, second, left=0, **full) == [("a", "token_budget", 30, 0)]
+    assert why(first, second, **full) == [("a", "max_num_seqs", 1, 0)]
+    assert why(first, second, shortage=(first, 5, 2)) == [("a", "no_blocks", 5, 2)]
+    preempted = why(first, second, shortage=(second, 5, 2), preempted=True)
+    assert preempted == [("a", "preempted_this_step", 5, 2)]
+    unchunked = {"scheduler_config": SimpleNamespace(enable_chunked_prefill=False)}
+    assert why(first, **unchunked) == [("a", "token_budget", 30, 8)]
+    assert why(first, throttled=True) == [("a", "throttled", 0, 0)]
+    assert why(first, pause_state=SimpleNamespace(name="PAUSED_NEW")) == [("a", "paused", 0, 0)]
+    assert why(first) == [("a", "other", 0, 0)] and why() == []
+
+
+def test_requests_that_others_may_pass_do_not_hide_the_one_that_blocks():
+    grammar = waiting("a", "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR")
+    stale, blocked = waiting("b", stale=1), waiting("c")
+    found = why(grammar, stale, blocked, left=0)
+    assert found == [("b", "stale_output", 0, 0), ("c", "token_budget", 30, 0)]
+    assert {"grammar_not_compiled", "stale_output"} < ev.PASSED_REASONS

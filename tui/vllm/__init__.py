@@ -1,1 +1,0 @@
-"""`minivllm attach --vllm`: a screen for a real vLLM server, from its metrics and KV events."""
