@@ -146,8 +146,10 @@ class ModelRunner:
             return graphs.run
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
-        forward = self._forward if watcher is None else self._forward_by_modules(watcher)
-        return partial(forward, token_ids, positions, metadata)
+        if watcher is None:
+            return partial(self._forward, token_ids, positions, metadata)
+        run = partial(self._forward_by_modules(watcher), token_ids, positions, metadata)
+        return partial(watcher.count_experts, self._model.decoder, run)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         # `non_blocking` is safe: memory that is not pinned is read before the call returns.

@@ -1,6 +1,6 @@
 """From the name after `--model` to a directory that minivllm can load.
 
-    alias          `house`, `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
+    alias          `house`, `smollm2`, `tiny-random`, `tiny-moe`, `qwen3-0.6b-dummy`
     directory      a checkpoint, used directly
     .gguf file     a directory in the cache with its tokenizer and a link to the file
     anything else  a Hugging Face id
@@ -53,13 +53,14 @@ ALIASES = {
     "house": "a trained Llama of 2 million parameters: short stories, and serving",
     "smollm2": "SmolLM2-135M-Instruct, a small chat model",
     "tiny-random": "two layers with random weights, created locally (noise, for tests)",
+    "tiny-moe": "four layers with eight experts each, made in the same way",
     QWEN3_DUMMY: (
         "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
         " dummy)"
     ),
 }
 """Alias -> description."""
-_GENERATED = {"tiny-random": "tiny-random-v1", QWEN3_DUMMY: f"{QWEN3_DUMMY}-v1"}
+_GENERATED = {name: f"{name}-v1" for name in ("tiny-random", "tiny-moe", QWEN3_DUMMY)}
 """Alias -> key in the cache. Increase its number when `toys` writes something else."""
 
 
