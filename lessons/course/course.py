@@ -56,6 +56,7 @@ VIEWS: dict[PanelName, PanelPlace] = {
     "finished": PanelPlace("Finished", "overview"),
     "choice": PanelPlace("The choice", "choice"),
     "flat_batch": PanelPlace("Flat batch", "scheduler"),
+    "experts": PanelPlace("Experts", "scheduler"),
 }
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 """In the order of their keys, 1 to 7."""

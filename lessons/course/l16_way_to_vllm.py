@@ -68,7 +68,7 @@ def _the_same_names(L: Teacher) -> Script:
         "SamplingParams has n, temperature, top_p, max_tokens, stop and seed",
         bool(SamplingParams(n=2, temperature=0.5, top_p=0.9, max_tokens=4, stop=["."], seed=1)),
     )
-    yield L.say("""So a script changes only its import: `from minivllm import LLM, SamplingParams, runtime`
+    yield L.say("""So a script changes only its import: `from minivllm import LLM, SamplingParams`
         becomes `from vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with
         the same routes under `/v1`, the same option names and the same metrics.""")
 
