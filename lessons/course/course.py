@@ -5,7 +5,6 @@
 """
 
 import tomllib
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -33,15 +32,7 @@ class Concept(NamedTuple):
         return tuple(exercise.name for exercise in exercises() if exercise.lesson == number)
 
 
-class Practice(NamedTuple):
-    name: str
-    needs: list[str]
-    teaches: Sequence[str] = ()
-
-
 COURSE = tuple(Concept(**entry) for entry in _TABLE["lesson"])
-PRACTICE = tuple(Practice(**entry) for entry in _TABLE["exercise"])
-"""In the order of `info.toml`: the main track, kernels, electives."""
 
 
 class PanelPlace(NamedTuple):

@@ -127,7 +127,7 @@ def check_kernels() -> Finding:
     return Finding("ok", f"{ops.description}; bfloat16 runs on {ops.bf16_way}")
 
 
-def check_sandbox() -> Finding:
+def check_exercises() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
     from minivllm.lessons.checker.catalogue import find_exercise
@@ -218,7 +218,7 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "torch": check_torch,
     "Triton": check_triton,
     "kernels": check_kernels,
-    "sandbox": check_sandbox,
+    "exercises": check_exercises,
     "terminal": check_terminal,
     "house model": check_house_model,
     "chat model": check_chat_model,
