@@ -1,8 +1,8 @@
 """A heat map of a mixture of experts: how many tokens each expert got, layer by layer.
 
-    layer    0    1    2    3
-        0    2    ·    1    1
-        1    ·    3    ·    1
+layer    0    1    2    3
+    0    2    ·    1    1
+    1    ·    3    ·    1
 """
 
 from minivllm.text import plural
