@@ -119,7 +119,7 @@ def _compact(records: list[Record]) -> Iterator[Record]:
         _, steps, times, *columns = zip(*group, strict=True)
         if kind is TokensSampled:
             *columns, logprobs, (of_step, *_) = columns
-            logprobs = logprobs if any(logprobs) else []
-            yield kind, steps[0], times[0], *map(list, columns), [], list(logprobs), of_step
+            logprobs = [] if logprobs.count(None) == len(logprobs) else list(logprobs)
+            yield kind, steps[0], times[0], *map(list, columns), [], logprobs, of_step
         else:
             yield kind, steps[0], times[0], *map(list, columns)
