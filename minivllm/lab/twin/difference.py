@@ -61,7 +61,7 @@ _CACHE_FACTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Divergence:
     step: int
     fact: str
     ours: list[Any]
@@ -121,11 +121,11 @@ def read_steps(path: Path) -> dict[int, Facts]:
     return steps
 
 
-def differences(ours: Path, theirs: Path) -> list[Difference]:
+def differences(ours: Path, theirs: Path) -> list[Divergence]:
     """All facts that differ, in order. Those after the first can be its consequences."""
     own, other = read_steps(ours), read_steps(theirs)
     return [
-        Difference(
+        Divergence(
             step, fact, own[step][fact], other[step][fact], _intended(fact, own, other, step)
         )
         for step in sorted(own.keys() | other.keys())
@@ -152,7 +152,7 @@ def _intended(
     return None
 
 
-def summary(found: list[Difference]) -> str:
+def summary(found: list[Divergence]) -> str:
     """How often each fact differs."""
     counts: dict[str, int] = defaultdict(int)
     for one in found:
