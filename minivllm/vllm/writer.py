@@ -93,13 +93,13 @@ class Writer:
             raise EventLogError("the disk is slower than the scheduler")
         self._queue.put(records)
 
-    def close(self) -> None:
-        """Write what is left and close the file."""
+    def close(self, seconds: float = 0.0) -> None:
+        """Write what is left and close the file. Wait at most so long until that is done."""
         self._queue.put(None)
         if self._thread is None:
             self._file.close()
         elif current_thread() is not self._thread:
-            self._thread.join(timeout=10.0)
+            self._thread.join(timeout=seconds)
 
     def _run(self, fail: Callable[[Exception], None]) -> None:
         try:
