@@ -145,9 +145,11 @@ def _intended(
     preempts_itself = any(victim == cause for victim, cause in theirs["preempted"])
     if fact == "scheduled" and preempts_itself and set(theirs[fact]) < set(ours[fact]):
         return GOES_ON
-    changed = set(theirs["admitted"]).difference(ours["admitted"])
-    missed = {name for name, why in theirs["missed"] if why == "last_block_not_looked_up"}
-    if fact == "admitted" and changed and {name for name, _ in changed} <= missed:
+    changed = {name for name, _ in set(theirs["admitted"]) ^ set(ours["admitted"])}
+    full = {name for name, why in theirs["missed"] if why == "last_block_not_looked_up"}
+    # Ours computes one token. If vLLM has no block or budget for its last block, it waits.
+    full |= {name for name, end in ours["admitted"] if (name, end - 1, end) in ours["scheduled"]}
+    if fact == "admitted" and changed <= full:
         return FULL_HIT
     return None
 
