@@ -6,6 +6,7 @@ differences are intended: each has an id, the decision that explains it, and a t
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -145,11 +146,12 @@ def _intended(
     preempts_itself = any(victim == cause for victim, cause in theirs["preempted"])
     if fact == "scheduled" and preempts_itself and set(theirs[fact]) < set(ours[fact]):
         return GOES_ON
-    changed = {name for name, _ in set(theirs["admitted"]) ^ set(ours["admitted"])}
     full = {name for name, why in theirs["missed"] if why == "last_block_not_looked_up"}
     # Ours computes one token. If vLLM has no block or budget for its last block, it waits.
     full |= {name for name, end in ours["admitted"] if (name, end - 1, end) in ours["scheduled"]}
-    if fact == "admitted" and changed <= full:
+    pairs = zip_longest(ours["admitted"], theirs["admitted"])
+    first = next((a or b for a, b in pairs if a != b), ("", 0))
+    if fact == "admitted" and first[0] in full:
         return FULL_HIT
     return None
 
