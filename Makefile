@@ -144,6 +144,10 @@ clean: ## remove caches, the built site and build outputs; keep .venv and the mo
 	rm -rf $(CACHES) build dist site *.egg-info
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
+# Where no C compiler works, Zig's comes with pip: 101 MB to download, 411 MB on disk.
+COMPILER = $(shell for name in "$$CC" gcc cc clang; do \
+	$$name --version >/dev/null 2>&1 && exit; done; echo ,compiler)
+
 # The stamp files are inside the environment, so removing it removes them. `make demo` needs only
 # the first.
 $(INSTALLED): pyproject.toml constraints.txt
@@ -154,7 +158,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		"Triton), often 3 to 5 minutes, in which pip says nothing."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-e '.[lessons,serve]'
+		-e '.[lessons,serve$(COMPILER)]'
 	@touch $@
 
 $(DEV_INSTALLED): $(INSTALLED)

@@ -211,19 +211,18 @@ class EngineConfig:
     """
 
     attention_backend: AttentionBackendName = "auto"
-    """`auto`: `triton` on a CUDA device if Triton can run there; `cpu` on a CPU in float32, if the
-    kernels support the head size and there is a C compiler or the built library; else `torch`. The
-    part after `triton:` is a version of the attention kernels. `triton` alone means
-    `triton:unified` on CUDA, and `triton:split` where kernels are interpreted.
+    """`auto`: `triton` on a CUDA device if Triton can run there; `cpu` on a CPU, if
+    linear layers run as `cpu` and the kernels support the head size; else `torch`. The part after
+    `triton:` is a version of the attention kernels. `triton` alone means `triton:unified` on CUDA,
+    and `triton:split` where kernels are interpreted.
     """
     custom_ops: CustomOps | None = None
     """Which operations of the decoder run as custom kernels (of Triton or the CPU). None: all if
     attention runs as `triton` on CUDA or as `cpu`, else none.
     """
     linear_backend: LinearBackendName = "auto"
-    """How linear layers multiply. `cpu`: our CPU kernel (needs float32, AVX2 and a C compiler).
-    `onednn`: CPU only. `torch`: any device. `auto`: the first of `cpu`, `onednn` and `torch` that
-    can run.
+    """How linear layers multiply. `cpu`: our CPU kernel (needs AVX2 or NEON, and a C compiler).
+    `onednn`: CPU only. `torch`: any device. `auto`: `cpu`, or else `torch`.
     """
     enforce_eager: bool = False
     """Use no CUDA graphs: Python launches every kernel of a decode step."""

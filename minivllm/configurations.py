@@ -47,7 +47,7 @@ class Configuration(NamedTuple):
 
 
 class DraftOptions(Protocol):
-    """A `SpeculativeConfig`, of which only this matters here."""
+    """A `SpeculativeConfig`. The dashboard parses names, too, and must not import its module."""
 
     method: str
 

@@ -28,7 +28,6 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import transformers  # noqa: F401  (imported once, here, and not in each fork)
 from support.model.gguf_files import write_gguf
 
 from minivllm import LLM, SamplingParams

@@ -11,6 +11,7 @@ engine never waits for the dashboard. The keys call methods of the app's parts (
 """
 
 import time
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import ClassVar
@@ -19,7 +20,7 @@ from textual.binding import BindingType
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
-from minivllm.tui.answers.notices import Notices
+from minivllm.text import clean
 from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.dashboard import Dashboard
@@ -112,7 +113,7 @@ class DashboardApp(Dashboard):
         self.race_keys = RaceKeys(self)
         self.engine_keys = EngineKeys(self, self.time_keys)
         self.look_keys = LookKeys(self, self.engine_keys, self.race_keys)
-        self._notices = Notices(self.context, self.tell)
+        self._notices = _Notices(self.context, self.tell)
 
         self._first_screen = screen
         for name in (*SCREENS, "start", "lesson"):
@@ -299,3 +300,38 @@ class DashboardApp(Dashboard):
 
     def toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+
+
+class _Notices:
+    """Notifications that the dashboard shows on its own, each one once: what panels have no room for."""
+
+    def __init__(self, context: Context, tell: Callable[[str], None]) -> None:
+        self._context = context
+        self._tell = tell
+        self._trouble: str | None = None
+        self._reported_loss = False
+
+    def look(self) -> None:
+        control = self._context.control
+        if control is not None and (refused := control.messages()):
+            self._tell(" ".join(refused))
+        self._look_at_the_source()
+        self._look_at_the_recorder()
+
+    def _look_at_the_source(self) -> None:
+        """Report a lost, ended or damaged source in full: the top line has too little room."""
+        status = self._context.own.source.status
+        if status.state != self._trouble and status.text and status.state != "indexing":
+            # The user is looking at the old engine's past, so do not jump to the new engine.
+            new = "The server runs another engine now; press end to follow it."
+            self._tell(new if status.replaced else clean(status.text))
+        self._trouble = status.state if status.text else None
+
+    def _look_at_the_recorder(self) -> None:
+        recorder = self._context.recorder
+        if recorder is not None and recorder.loss is not None and not self._reported_loss:
+            self._reported_loss = True
+            self._tell(
+                f"The recording is complete only up to step {recorder.last_step:,}:"
+                f" {recorder.loss.reason}."
+            )

@@ -16,7 +16,7 @@ from minivllm.tui.state.model import DashboardModel
 PanelName = Literal[
     "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree",
     "mass", "xray", "timelines", "request_detail", "step_history", "finished",
-    "choice", "branches", "flat_batch",
+    "choice", "branches", "flat_batch", "experts",
 ]  # fmt: skip
 """Panels that a lesson can highlight."""
 PANEL_NAMES: tuple[PanelName, ...] = get_args(PanelName)

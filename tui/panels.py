@@ -25,6 +25,7 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "choice": ("choice", "Choice"),
     "branches": ("requests", "BranchTree"),
     "flat_batch": ("steps", "FlatBatch"),
+    "experts": ("steps", "ExpertMap"),
 }
 """Panel name (and its module) -> (folder in `widgets`, class name)."""
 

@@ -1,14 +1,12 @@
-"""Build the C files of this folder with the machine's own compiler, once, and load the library.
+"""Build the C files of this folder with any C compiler, once, and load the library.
 
 The file name contains a hash of source, flags, compiler and processor, so a changed source or
 another machine gets a new file. Building takes a few seconds, loading a millisecond. Several
 processes can build at once: each writes its own file and moves it into place. If the build fails,
 `CpuKernelsError` gives the reason, and torch is used instead.
 
-Without AVX-512, the kernels run on OpenMP's threads (threads.c) and must share torch's OpenMP
-runtime. Otherwise a second runtime would start a second set of threads on the same cores. A library
-built by gcc asks for `libgomp.so.1`, which torch has already loaded. clang uses another runtime, so
-clang is refused.
+The compiler is the one that CC names, else gcc, cc or clang, else Zig's (`pip install ziglang`),
+which brings its own headers and needs nothing of the system.
 """
 
 import ctypes
@@ -21,20 +19,22 @@ import subprocess
 import tempfile
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 FLAGS = (
     "-O3",
-    "-march=native",
+    # clang knows only one of the two names on each architecture
+    "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native",
     "-fno-math-errno",
     "-fno-trapping-math",
     # fuse a * b + c only where the source does so (vector.h), the same way in every loop
     "-ffp-contract=off",
-    "-fopenmp",
+    "-pthread",
     "-fPIC",
     "-shared",
 )
-BUILD_SECONDS = 120
+BUILD_SECONDS = 300
 
 _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES = {
@@ -63,19 +63,13 @@ class CpuKernelsError(Exception):
 @cache
 def load_cpu_library(folder: Path) -> ctypes.CDLL:
     """Load the kernels, building them into `folder` if necessary. Raises `CpuKernelsError`."""
-    compiler = _compiler()
-    sources = _sources()
-    version = _run([*compiler, "--version"]).stdout
-    if "clang" in version:
-        raise CpuKernelsError(
-            f"{compiler[0]} is clang, whose OpenMP library is not the one that torch uses: set CC"
-            " to a gcc."
-        )
+    compiler, sources = _compiler(), _sources()
+    version = _version_of(tuple(compiler))
+    if version is None:
+        raise CpuKernelsError(f"{compiler[0]} is not a C compiler that works.")
     path = folder / f"cpu_kernels-{_digest(sources, compiler, version)}.so"
     try:
-        if not path.is_file():
-            _build(sources, compiler, path)
-        library = ctypes.CDLL(str(path))
+        library = _load_or_build(path, sources, compiler)
     except OSError as error:
         raise CpuKernelsError(
             f"the kernels cannot be stored in {folder} or loaded from it: {error}."
@@ -83,22 +77,48 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     for name, signature in _SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes, function.restype = signature, None
-    library.linear_is_fast.restype = library.bf16_way.restype = _INT
+    library.bf16_way.restype = _INT
+    library.instructions.restype = library.compiler.restype = ctypes.c_char_p
     return library
 
 
+def _load_or_build(path: Path, sources: dict[str, str], compiler: list[str]) -> ctypes.CDLL:
+    """Load the library, or build it if it is missing or damaged."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        _build(sources, compiler, path)
+        return ctypes.CDLL(str(path))
+
+
 def _compiler() -> list[str]:
-    """Return the compiler command: CC, which can have arguments (`ccache gcc`), else gcc or cc."""
+    """Return the compiler's command; CC's can have arguments (`ccache gcc`)."""
     try:
         named = shlex.split(os.environ.get("CC", ""))
     except ValueError as error:
         raise CpuKernelsError(
             f"the environment variable CC is not a valid command ({error})."
         ) from error
-    for command in [named] if named else [["gcc"], ["cc"]]:
-        if program := shutil.which(command[0]):
-            return [program, *command[1:]]
-    raise CpuKernelsError("there is no C compiler (the one that CC names, or gcc or cc).")
+    if named:
+        if (program := shutil.which(named[0])) is None:
+            raise CpuKernelsError(f"there is no program {named[0]}, which CC names.")
+        return [program, *named[1:]]
+    for name in ("gcc", "cc", "clang"):
+        # A Mac has these names without a compiler, too.
+        if (program := shutil.which(name)) is not None and _version_of((program,)) is not None:
+            return [program]
+    if (zig := find_spec("ziglang")) is not None:
+        return [str(Path(zig.origin).with_name("zig")), "cc"]
+    raise CpuKernelsError(
+        "there is no C compiler: install gcc or clang, or Zig's (pip install 'minivllm[compiler]',"
+        " 101 MB to download, 411 MB on disk)."
+    )
+
+
+@cache
+def _version_of(command: tuple[str, ...]) -> str | None:
+    done = _run([*command, "--version"])
+    return None if done.returncode else done.stdout
 
 
 def _sources() -> dict[str, str]:
@@ -129,7 +149,7 @@ def _build(sources: dict[str, str], compiler: list[str], path: Path) -> None:
             Path(folder, name).write_text(text, encoding="utf-8")
         files = [str(Path(folder, name)) for name in sources if name.endswith(".c")]
         done = _run([*compiler, *FLAGS, *files, "-o", str(built), "-lm"])
-        if done.returncode:
+        if done.returncode or not built.is_file():
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [
                 "it gave no reason"
             ]

@@ -24,13 +24,28 @@
 #include "linear_pairs.h"
 #include "threads.h"
 
-/* Whether the compiler used the instructions that make these kernels faster than oneDNN's: vectors,
-   multiply-add, and for stored weights, conversion of half precision. */
-int64_t linear_is_fast(void) {
-#if defined __AVX512F__ || (defined __AVX2__ && defined __FMA__ && defined __F16C__)
-    return 1;
+/* The instructions that the compiler used, of those that the kernels are written for: vectors,
+   multiply-add and, for stored weights, conversion of half precision. Without them, torch is
+   faster. */
+const char *instructions(void) {
+#if defined __AVX512F__
+    return "AVX-512";
+#elif defined __AVX2__ && defined __FMA__ && defined __F16C__
+    return "AVX2";
+#elif defined __aarch64__
+    return "NEON";
 #else
-    return 0;
+    return "";
+#endif
+}
+
+const char *compiler(void) {
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+#ifdef __clang__
+    return "clang " TEXT(__clang_major__);
+#else
+    return "gcc " TEXT(__GNUC__);
 #endif
 }
 

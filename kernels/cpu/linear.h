@@ -33,4 +33,8 @@ multiply_by_matrix linear;         /* in float32; see linear.c */
 multiply_by_matrix linear_bf16;    /* x is rounded to bfloat16, as are all parts; linear_bf16.c */
 multiply_by_matrix linear_rounded; /* the same without AMX */
 
+int64_t bf16_way(void); /* how linear_bf16 multiplies */
+void rows_of_packed(const struct part *parts, const int64_t *indices, float *out, int64_t num_parts,
+                    int64_t num_rows, int64_t in_features, int64_t num_threads);
+
 #endif

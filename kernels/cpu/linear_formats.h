@@ -71,9 +71,9 @@ INLINE integers load_bytes(const uint8_t *from) {
 #elif defined __AVX2__
     return (integers)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)from));
 #else
-    integers loaded;
-    UNROLL for (int i = 0; i < REG; i++) loaded[i] = from[i];
-    return loaded;
+    uint8_t loaded __attribute__((vector_size(REG)));
+    memcpy(&loaded, from, sizeof loaded);
+    return __builtin_convertvector(loaded, integers);
 #endif
 }
 
@@ -83,9 +83,9 @@ INLINE integers load_signed_bytes(const uint8_t *from) {
 #elif defined __AVX2__
     return (integers)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)from));
 #else
-    integers loaded;
-    UNROLL for (int i = 0; i < REG; i++) loaded[i] = (int8_t)from[i];
-    return loaded;
+    int8_t loaded __attribute__((vector_size(REG)));
+    memcpy(&loaded, from, sizeof loaded);
+    return __builtin_convertvector(loaded, integers);
 #endif
 }
 
@@ -94,6 +94,10 @@ INLINE reg load_halves(const uint8_t *from) {
     return (reg)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
 #elif defined __F16C__
     return (reg)_mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+#elif defined __aarch64__
+    const float16x8_t halves = vreinterpretq_f16_u8(vld1q_u8(from));
+    const float32x4_t floats[2] = {vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)};
+    return *(const reg *)floats;
 #else
     uint16_t halves[REG];
     words bits;
@@ -107,24 +111,24 @@ INLINE reg load_halves(const uint8_t *from) {
 #endif
 }
 
-/* Four bits of each lane as floats, minus `zero`. */
-INLINE reg nibbles(words lanes, const int shift, const float zero) {
+/* Number i of the eight numbers of 4 bits in each lane, times 16^i if there is no table. Then the
+   scale is smaller by as much (`nibble_scale`): both are exact, and it saves a shift. The last
+   number has the lane's sign bit. */
+INLINE reg nibbles(words lanes, const int i) {
 #ifdef __AVX512F__
     /* A permutation uses only the low four bits of a lane: it is a table of sixteen numbers. */
     const vec table = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return (reg)_mm512_permutexvar_ps((__m512i)(lanes >> shift), (__m512)(table - zero));
+    return (reg)_mm512_permutexvar_ps((__m512i)(lanes >> 4 * i), (__m512)table);
 #else
-    return to_floats((integers)(lanes >> shift & 15)) - zero;
+    return to_floats((integers)(i == 7 ? lanes >> 28 : lanes & 15u << 4 * i));
 #endif
 }
 
-/* Two bits of each lane, times 16, as floats, minus `zero`. */
-INLINE reg high_pairs(words lanes, const int shift, const float zero) {
+INLINE reg nibble_scale(reg scale, const int i) {
 #ifdef __AVX512F__
-    const vec table = {0, 16, 32, 48, 0, 16, 32, 48, 0, 16, 32, 48, 0, 16, 32, 48};
-    return (reg)_mm512_permutexvar_ps((__m512i)(lanes >> shift), (__m512)(table - zero));
+    return scale;
 #else
-    return to_floats((integers)((lanes >> shift & 3) << 4)) - zero;
+    return i == 7 ? scale : scale * (1.0f / (1 << 4 * i));
 #endif
 }
 
@@ -141,121 +145,131 @@ struct target {
     const float *x;   /* the row's numbers for the inputs, if `is_sum` */
 };
 
-INLINE reg load_sum(const struct target *target, int r) {
-    return target->is_sum ? load_reg(target->to + r * REG) : (reg){0};
+struct sums {
+    reg of[REGS];
+};
+
+INLINE struct sums load_sums(const struct target *target) {
+    struct sums sums = {0};
+    if (target->is_sum) EACH_REG(r) sums.of[r] = load_reg(target->to + r * REG);
+    return sums;
 }
 
 /* Take the weights of input `i`, in register `r` of a panel. */
-INLINE void take(const struct target *target, int64_t i, int r, reg weights, reg *sum) {
+INLINE void take(const struct target *target, int64_t i, int r, reg weights, struct sums *sums) {
     if (target->is_sum)
-        *sum = multiply_add_reg(target->x[i] - (reg){0}, weights, *sum);
+        sums->of[r] = multiply_add_reg(target->x[i] - (reg){0}, weights, sums->of[r]);
     else
         store_reg(target->to + i * LANES + r * REG, weights);
 }
 
-INLINE void store_sum(const struct target *target, int r, reg sum) {
-    if (target->is_sum) store_reg(target->to + r * REG, sum);
+INLINE void store_sums(const struct target *target, const struct sums *sums) {
+    if (target->is_sum) EACH_REG(r) store_reg(target->to + r * REG, sums->of[r]);
 }
 
-/* Decode inputs from `first` to `end`, which the target counts from 0. */
+/* Decode inputs from `first` to `end`, which the target counts from 0.
+   A weight is scale * quant + minimum. Without minimums, a quant has a zero: the minimum is
+   -zero * scale, and the sum is exact, as scale * (quant - zero) would be. */
 INLINE void decode_nibbles(const enum format format, const uint8_t *panel, int64_t first,
                            int64_t end, struct target target) {
-    EACH_REG(r) {
-        reg sum = load_sum(&target, r);
-        for (int64_t k = first; k < end; k += GROUP) {
-            const int64_t group = k / GROUP;
-            const uint8_t *from = panel + r * 2 * REG; /* the register's scales in f16 */
-            reg scale, minimum = {0};
-            if (format == Q4_K) {
-                const int64_t bytes = 2 * LANES + NIBBLES; /* of a group */
-                const int64_t block = k / SUPER * (4 * LANES + SUPER / GROUP * bytes);
-                const uint8_t *of_group =
-                    panel + block + 4 * LANES + group % (SUPER / GROUP) * bytes;
-                from += block;
-                scale = load_halves(from) * to_floats(load_bytes(of_group + r * REG));
-                minimum = -(load_halves(from + 2 * LANES) *
-                            to_floats(load_bytes(of_group + LANES + r * REG)));
-                from = of_group + 2 * LANES;
-            } else {
-                const int64_t scales = (format == Q4_1 ? 2 : 1) * 2 * LANES;
-                from += group * (scales + NIBBLES);
-                scale = load_halves(from);
-                if (format == Q4_1) minimum = load_halves(from + 2 * LANES);
-                from = panel + group * (scales + NIBBLES) + scales;
+    struct sums sums = load_sums(&target);
+    for (int64_t k = first; k < end; k += GROUP) {
+        const int64_t group = k / GROUP;
+        const uint8_t *from = panel; /* scales in f16, then the group's quants */
+        reg scales[REGS], minimums[REGS];
+        if (format == Q4_K) {
+            const int64_t bytes = 2 * LANES + NIBBLES; /* of a group */
+            const uint8_t *block = panel + k / SUPER * (4 * LANES + SUPER / GROUP * bytes);
+            from = block + 4 * LANES + group % (SUPER / GROUP) * bytes;
+            EACH_REG(r) {
+                scales[r] = load_halves(block + r * 2 * REG) * to_floats(load_bytes(from + r * REG));
+                minimums[r] = -(load_halves(block + 2 * LANES + r * 2 * REG) *
+                                to_floats(load_bytes(from + LANES + r * REG)));
             }
-            for (int word = 0; word < GROUP / 8; word++) {
-                words lanes = load_words(from + word * 4 * LANES + r * 4 * REG);
-                UNROLL for (int i = 0; i < 8; i++) {
-                    reg quants = nibbles(lanes, 4 * i, format == Q4_0 ? 8 : 0);
-                    take(&target, k - first + word * 8 + i, r,
-                         format == Q4_0 ? scale * quants
-                                        : multiply_add_reg(scale, quants, minimum),
-                         &sum);
-                }
+            from += 2 * LANES;
+        } else {
+            const int64_t bytes = (format == Q4_1 ? 2 : 1) * 2 * LANES; /* of the scales */
+            from += group * (bytes + NIBBLES);
+            EACH_REG(r) {
+                scales[r] = load_halves(from + r * 2 * REG);
+                minimums[r] = format == Q4_1 ? load_halves(from + 2 * LANES + r * 2 * REG)
+                                             : scales[r] * -8.0f;
             }
+            from += bytes;
         }
-        store_sum(&target, r, sum);
+        for (int word = 0; word < GROUP / 8; word++) {
+            words lanes[REGS];
+            EACH_REG(r) lanes[r] = load_words(from + word * 4 * LANES + r * 4 * REG);
+            UNROLL for (int i = 0; i < 8; i++) EACH_REG(r)
+                take(&target, k - first + word * 8 + i, r,
+                     multiply_add_reg(nibble_scale(scales[r], i), nibbles(lanes[r], i), minimums[r]), &sums);
+        }
     }
+    store_sums(&target, &sums);
 }
 
 INLINE void decode_q6_k(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
     const int64_t bytes = LANES + 3 * 4 * LANES; /* of a group */
-    EACH_REG(r) {
-        reg sum = load_sum(&target, r);
-        for (int64_t k = first; k < end; k += SMALL_GROUP) {
-            const uint8_t *block = panel + k / SUPER * (2 * LANES + SUPER / SMALL_GROUP * bytes);
-            const uint8_t *group = block + 2 * LANES + k % SUPER / SMALL_GROUP * bytes;
-            const uint8_t *quants = group + LANES + r * 4 * REG;
-            reg scale =
-                load_halves(block + r * 2 * REG) * to_floats(load_signed_bytes(group + r * REG));
-            words high = load_words(quants + 2 * 4 * LANES);
-            UNROLL for (int word = 0; word < 2; word++) {
-                words low = load_words(quants + word * 4 * LANES);
-                UNROLL for (int i = 0; i < 8; i++)
-                    take(&target, k - first + word * 8 + i, r,
-                         scale * (nibbles(low, 4 * i, 0) +
-                                  high_pairs(high, 2 * (word * 8 + i), 32)),
-                         &sum);
+    struct sums sums = load_sums(&target);
+    for (int64_t k = first; k < end; k += SMALL_GROUP) {
+        const uint8_t *block = panel + k / SUPER * (2 * LANES + SUPER / SMALL_GROUP * bytes);
+        const uint8_t *group = block + 2 * LANES + k % SUPER / SMALL_GROUP * bytes;
+        const uint8_t *quants = group + LANES;
+        reg scales[REGS], minimums[REGS];
+        words high[REGS];
+        EACH_REG(r) {
+            scales[r] = load_halves(block + r * 2 * REG) *
+                        to_floats(load_signed_bytes(group + r * REG));
+            minimums[r] = scales[r] * -32.0f;
+            high[r] = load_words(quants + 2 * 4 * LANES + r * 4 * REG);
+        }
+        UNROLL for (int word = 0; word < 2; word++) {
+            words low[REGS];
+            EACH_REG(r) low[r] = load_words(quants + word * 4 * LANES + r * 4 * REG);
+            UNROLL for (int i = 0; i < 8; i++) EACH_REG(r) {
+                /* the two bits of input `at`, moved to the bits 4 and 5 */
+                const int at = word * 8 + i;
+                words upper = at < 2 ? high[r] << (4 - 2 * at) : high[r] >> (2 * at - 4);
+                words quant = (low[r] >> 4 * i & 15) | (upper & 48);
+                take(&target, k - first + at, r,
+                     multiply_add_reg(scales[r], to_floats((integers)quant), minimums[r]), &sums);
             }
         }
-        store_sum(&target, r, sum);
     }
+    store_sums(&target, &sums);
 }
 
 INLINE void decode_q8_0(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
-    EACH_REG(r) {
-        reg sum = load_sum(&target, r);
-        for (int64_t k = first; k < end; k += GROUP) {
-            const uint8_t *block = panel + k / GROUP * (2 * LANES + GROUP * LANES);
-            const uint8_t *quants = block + 2 * LANES + r * REG;
-            reg scale = load_halves(block + r * 2 * REG);
-            UNROLL for (int i = 0; i < GROUP; i++)
-                take(&target, k - first + i, r,
-                     scale * to_floats(load_signed_bytes(quants + i * LANES)), &sum);
-        }
-        store_sum(&target, r, sum);
+    struct sums sums = load_sums(&target);
+    for (int64_t k = first; k < end; k += GROUP) {
+        const uint8_t *block = panel + k / GROUP * (2 * LANES + GROUP * LANES);
+        const uint8_t *quants = block + 2 * LANES;
+        reg scales[REGS];
+        EACH_REG(r) scales[r] = load_halves(block + r * 2 * REG);
+        UNROLL for (int i = 0; i < GROUP; i++) EACH_REG(r)
+            take(&target, k - first + i, r,
+                 scales[r] * to_floats(load_signed_bytes(quants + i * LANES + r * REG)), &sums);
     }
+    store_sums(&target, &sums);
 }
 
 INLINE void decode_int8(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
     const uint8_t *quants = panel + 4 * LANES;
-    EACH_REG(r) {
-        reg sum = load_sum(&target, r), scale = as_floats(load_words(panel + r * 4 * REG));
-        for (int64_t k = first; k < end; k++)
-            take(&target, k - first, r,
-                 scale * to_floats(load_signed_bytes(quants + k * LANES + r * REG)), &sum);
-        store_sum(&target, r, sum);
-    }
+    struct sums sums = load_sums(&target);
+    for (int64_t k = first; k < end; k++) EACH_REG(r)
+        take(&target, k - first, r,
+             as_floats(load_words(panel + r * 4 * REG)) *
+                 to_floats(load_signed_bytes(quants + k * LANES + r * REG)),
+             &sums);
+    store_sums(&target, &sums);
 }
 
 INLINE void decode_float16(const uint8_t *panel, int64_t first, int64_t end,
                            struct target target) {
-    EACH_REG(r) {
-        reg sum = load_sum(&target, r);
-        for (int64_t k = first; k < end; k++)
-            take(&target, k - first, r, load_halves(panel + k * 2 * LANES + r * 2 * REG), &sum);
-        store_sum(&target, r, sum);
-    }
+    struct sums sums = load_sums(&target);
+    for (int64_t k = first; k < end; k++) EACH_REG(r)
+        take(&target, k - first, r, load_halves(panel + k * 2 * LANES + r * 2 * REG), &sums);
+    store_sums(&target, &sums);
 }
 
 /* The odd number of inputs of a matrix is padded to an even one, with weights of zero. */

@@ -13,6 +13,7 @@ import torch
 
 from minivllm.kernels import reference_ops
 from minivllm.kernels.cpu.packed_matrix import LANES, PackedMatrix
+from minivllm.text import plural
 
 KINDS = (torch.float32, torch.bfloat16, torch.int8)
 """Dtypes of the KV cache, in the order of kv_kinds.h."""
@@ -62,9 +63,15 @@ class CpuOps:
         return output
 
     @property
-    def linear_is_fast(self) -> bool:
-        """Whether `linear` was built with the instructions that it needs (AVX2 or AVX-512)."""
-        return bool(self._library.linear_is_fast())
+    def instructions(self) -> str:
+        """`AVX-512`, `AVX2` or `NEON`; empty if the processor has none of them."""
+        return self._library.instructions().decode()
+
+    @property
+    def description(self) -> str:
+        """How this process runs the kernels: `AVX2, 2 threads, gcc 12`."""
+        threads = plural(torch.get_num_threads(), "thread")
+        return f"{self.instructions}, {threads}, {self._library.compiler().decode()}"
 
     def linear(self, x: torch.Tensor, matrix: PackedMatrix) -> torch.Tensor:
         """Multiply by a packed matrix. A row's result is the same, bit for bit, in any batch.

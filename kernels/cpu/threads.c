@@ -22,18 +22,6 @@
 
 #include "threads.h"
 
-#ifndef __AVX512F__
-
-/* Without AVX-512, oneDNN may compute the matrix products, on OpenMP's threads (linear_backend.py).
-   Use the same threads here: a second set would compete for the cores. */
-void share(task *run, const void *job, int64_t num_items, int64_t num_threads, int is_long) {
-#pragma omp parallel for schedule(dynamic) num_threads(num_threads) \
-    if (is_long && num_threads > 1 && num_items > 1)
-    for (int64_t item = 0; item < num_items; item++) run(job, item);
-}
-
-#else
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -45,7 +33,13 @@ void share(task *run, const void *job, int64_t num_items, int64_t num_threads, i
 #define MAX_ITEMS ((1 << ITEM_BITS) - 1)
 
 /* Leave more of the core to its other hardware thread, if there is one. */
+#if defined __x86_64__
 #define RELAX __builtin_ia32_pause()
+#elif defined __aarch64__
+#define RELAX __asm__ volatile("isb") /* waits about as long as x86's pause; `yield` does not */
+#else
+#define RELAX ((void)0)
+#endif
 
 static struct {
     pthread_mutex_t turn; /* held by the caller that owns the job */
@@ -134,7 +128,9 @@ static void forget_helpers(void) {
     pthread_mutex_init(&pool.lock, 0);
     pthread_cond_init(&pool.has_work, 0);
     pthread_cond_init(&pool.is_done, 0);
-    pool.num_helpers = pool.num_asleep = pool.caller_sleeps = 0;
+    pool.num_helpers = 0;
+    pool.num_asleep = 0;
+    pool.caller_sleeps = 0;
     pool.ticket = 0;
 }
 
@@ -182,5 +178,3 @@ void share(task *run, const void *job, int64_t num_items, int64_t num_threads, i
     wait_for_helpers();
     pthread_mutex_unlock(&pool.turn);
 }
-
-#endif

@@ -23,7 +23,13 @@
 /* After inlining, constant arguments are constants for the compiler. */
 #define INLINE static inline __attribute__((always_inline))
 /* The compiler keeps an array in registers only if all loops that use it are unrolled. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define SHUFFLE(numbers, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else /* before version 12, gcc knows only its own name for it */
 #define UNROLL _Pragma("GCC unroll 16")
+#define SHUFFLE(numbers, a, b, ...) __builtin_shuffle(a, b, (numbers){__VA_ARGS__})
+#endif
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef float half_vec __attribute__((vector_size(2 * LANES), aligned(4)));
@@ -35,7 +41,7 @@ static inline void store(float *to, vec value) { *(vec *)to = value; }
 /* a * b + c, rounded once if the processor has fused multiply-add, otherwise twice. All kernels and
    widths round in the same way. */
 INLINE float multiply_add(float a, float b, float c) {
-#ifdef __FP_FAST_FMAF
+#if defined __FP_FAST_FMAF || defined __FMA__ /* clang has only the second name */
     return __builtin_fmaf(a, b, c);
 #else
     return a * b + c;
@@ -96,10 +102,10 @@ INLINE uint32_t nearest_bf16(float x) {
     UNROLL for (int stage = 0; stage < 4; stage++) {                                           \
         numbers interleaved[LANES];                                                            \
         UNROLL for (int i = 0; i < LANES / 2; i++) {                                           \
-            interleaved[2 * i] = __builtin_shuffle(rows[i], rows[i + 8], (numbers){            \
-                0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});                      \
-            interleaved[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + 8], (numbers){        \
-                8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});                \
+            interleaved[2 * i] = SHUFFLE(numbers, rows[i], rows[i + 8],                        \
+                0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);                       \
+            interleaved[2 * i + 1] = SHUFFLE(numbers, rows[i], rows[i + 8],                    \
+                8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);                 \
         }                                                                                      \
         UNROLL for (int i = 0; i < LANES; i++) rows[i] = interleaved[i];                       \
     }

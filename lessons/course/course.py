@@ -5,7 +5,6 @@
 """
 
 import tomllib
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -33,15 +32,7 @@ class Concept(NamedTuple):
         return tuple(exercise.name for exercise in exercises() if exercise.lesson == number)
 
 
-class Practice(NamedTuple):
-    name: str
-    needs: list[str]
-    teaches: Sequence[str] = ()
-
-
 COURSE = tuple(Concept(**entry) for entry in _TABLE["lesson"])
-PRACTICE = tuple(Practice(**entry) for entry in _TABLE["exercise"])
-"""In the order of `info.toml`: the main track, kernels, electives."""
 
 
 class PanelPlace(NamedTuple):
@@ -65,6 +56,7 @@ VIEWS: dict[PanelName, PanelPlace] = {
     "finished": PanelPlace("Finished", "overview"),
     "choice": PanelPlace("The choice", "choice"),
     "flat_batch": PanelPlace("Flat batch", "scheduler"),
+    "experts": PanelPlace("Experts", "scheduler"),
 }
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 """In the order of their keys, 1 to 7."""

@@ -37,7 +37,7 @@ def run(L: Teacher) -> Script:
     yield from _the_same_in_any_batch(L)
     yield from _samples(L)
     yield L.say("""In the code: `minivllm/runtime/sampling/logits_processors.py` has temperature and
-        the cuts, `rng.py` beside it the random numbers, and `sampler.py` the race. In vLLM:
+        the cuts, `sampler.py` beside it the random numbers and the race. In vLLM:
         `vllm/v1/sample/sampler.py`. The parameters have the same names and the same order. But the
         same seed gives different tokens there.""")
     yield L.say("""Try it: `minivllm demo --explain-tokens`, key 7. The strip at the foot shows how

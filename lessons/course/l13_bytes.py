@@ -1,10 +1,10 @@
 """Lesson 13: the same weights in fewer bytes, and twice the blocks in the same memory."""
 
+import struct
 from typing import Any
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.bits import bits_figure, block_figure
-from minivllm.lessons.shown.quantize import LARGEST_QUANT, dequantize_block, quantize_block
+from minivllm.lessons.shown.quantize import LARGEST_QUANT, Q4Block, dequantize_block, quantize_block
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
 from minivllm.lessons.shown.tokens import num_different
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -21,6 +21,8 @@ PROMPT, WISH = 8, 16
 FEW_BLOCKS, AMPLE = 12, 24
 USERS, CONTEXT = 16, 500
 INT8 = {"kv_cache_dtype": "int8"}
+_ROWS = 6
+"""Rows of a drawn block of weights."""
 
 
 @lesson(
@@ -97,7 +99,7 @@ def _exact_inside_the_core(
         """But the engine computes in float32. Must it not unpack the weights first? Only inside the
         processor, a small piece at a time, after the bytes have been read. A bfloat16 is the upper
         half of a float32, and the lower half is zeros. A real weight:""",
-        figure=bits_figure(matrix[0, 0].item()),
+        figure=_bits_figure(matrix[0, 0].item()),
     )
     L.check("every weight here is exactly a bfloat16", bool((matrix == matrix.bfloat16()).all()))
     yield L.predict(
@@ -123,7 +125,7 @@ def _a_block(L: Teacher, matrix: Any, q4_1: Any) -> Script:
         f"""Now 4 bits, which count from 0 to 15. So {q4_1.block_size} neighbours (a block, but not
         one of the cache) share a **scale**, the distance between two values, and a minimum. Each
         weight has a **quant**, its number of 4 bits, and is read as `scale * quant + minimum`:""",
-        figure=block_figure(weights, block),
+        figure=_block_figure(weights, block),
     )
     yield L.predict(
         f"""This format is called `Q4_1`. A block of {q4_1.block_size} weights also has its scale
@@ -327,3 +329,27 @@ def _ask(engine: LessonEngine) -> None:
 
 def _logprobs(engine: LessonEngine) -> list[float]:
     return [event.logprob for event in engine.events_of(ev.TokenSampled)]
+
+
+def _bits_figure(weight: float) -> tuple[str, ...]:
+    """A weight's sixteen bits in the file, and its 32 bits in a register."""
+    bits = f"{struct.unpack('>I', struct.pack('>f', weight))[0]:032b}"
+    parts = f"{bits[0]} {bits[1:9]} {bits[9:16]}"
+    return (
+        f"weight   {weight:.6f}",
+        f"file     {parts}",
+        f"register {parts} 0..0",
+        "         ± exponent fraction",
+    )
+
+
+def _block_figure(weights: list[float], block: Q4Block) -> tuple[str, ...]:
+    """The first weights of a block: as they were, as quants, and as they are read back."""
+    rows = zip(weights[:_ROWS], block.quants, dequantize_block(block), strict=False)
+    return (
+        f"scale {block.scale:.4f}, minimum {block.minimum:.4f}",
+        "",
+        " weight   quant   read back",
+        *(f"{weight:7.4f}  {quant:6}  {read:10.4f}" for weight, quant, read in rows),
+        f"    ... and {len(weights) - _ROWS} more",
+    )

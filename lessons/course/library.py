@@ -42,7 +42,7 @@ def what_comes_next(lesson: Lesson) -> str:
     parts = [f"Next: `minivllm lesson {later.number}`, {later.title}." for later in following]
     if not following:
         parts = ["You have finished the course."]
-    elif following[0].track != lesson.track:
+    elif lesson.track == "main" != following[0].track:
         parts = [f"You have finished the main track. {KERNEL_TRACK} {parts[0]}"]
     own = [known for known in exercises() if known.lesson == lesson.number and not known.obstacle]
     parts += [

@@ -8,7 +8,6 @@ drawn at random. Seeds are fixed: each run tells the same stories.
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from minivllm.lessons.scenarios.scenario import Message, Scenario, ScenarioRequest
 
@@ -22,49 +21,47 @@ class Story:
     """Replaces the scenario's system prompt."""
 
 
-STORIES: Mapping[str, Mapping[str, Story]] = MappingProxyType(
-    {
-        "shared-prefix": {
-            "ada": Story("Tell me a story about a dragon.", 8),
-            "ben": Story("Tell me a story about a robot.", 4),
-            "cleo": Story("Write a short story about a pirate named Zoe.", 3),
-            "dan": Story("Tell me a story about Dan and Rosa.", 3),
-            "eve": Story("Tell me a story about a lighthouse.", 3),
-            "finn": Story("Write a story about a wizard named Finn.", 9),
-            "gil": Story("Tell me a story about a baker.", 17),
-            "hana": Story("Write a short story about Hana and a red kite.", 13),
-        },
-        "long-and-short": {"ada": Story("Write a story about Ada at the harbour.", 1)},
-        "memory-pressure": {
-            "ada": Story("Tell me a story about a dragon.", 5),
-            "ben": Story("Tell me a story about a robot.", 3),
-            "cleo": Story("Tell me a story about a pirate.", 10),
-            "dan": Story("Tell me a story about a wizard.", 9),
-        },
-        # Long prompts, so that there are full blocks to share; the last one is partly full.
-        "parallel-sampling": {
-            "ada": Story(
-                "Tell me a story about Eve at the lighthouse.",
-                7,
-                "You are the house model of minivllm. Be friendly. You answer in plain English."
-                " Write short sentences. Never use long words. Do not write more than one"
-                " paragraph.",
-            ),
-            "cleo": Story(
-                "Tell me a story about Cleo at the market.",
-                7,
-                "You are a helpful assistant. Be friendly. The user may ask about stories,"
-                " numbers, records, the world or the engine. Write short sentences. Never use long"
-                " words.",
-            ),
-        },
-        # Beams fork where a story can go on in several ways.
-        "beams": {
-            "ada": Story("Write a short story about a robot named Ivo."),
-            "cleo": Story("Tell me a story about Hana and a red kite."),
-        },
-    }
-)
+STORIES: Mapping[str, Mapping[str, Story]] = {
+    "shared-prefix": {
+        "ada": Story("Tell me a story about a dragon.", 8),
+        "ben": Story("Tell me a story about a robot.", 4),
+        "cleo": Story("Write a short story about a pirate named Zoe.", 3),
+        "dan": Story("Tell me a story about Dan and Rosa.", 3),
+        "eve": Story("Tell me a story about a lighthouse.", 3),
+        "finn": Story("Write a story about a wizard named Finn.", 9),
+        "gil": Story("Tell me a story about a baker.", 17),
+        "hana": Story("Write a short story about Hana and a red kite.", 13),
+    },
+    "long-and-short": {"ada": Story("Write a story about Ada at the harbour.", 1)},
+    "memory-pressure": {
+        "ada": Story("Tell me a story about a dragon.", 5),
+        "ben": Story("Tell me a story about a robot.", 3),
+        "cleo": Story("Tell me a story about a pirate.", 10),
+        "dan": Story("Tell me a story about a wizard.", 9),
+    },
+    # Long prompts, so that there are full blocks to share; the last one is partly full.
+    "parallel-sampling": {
+        "ada": Story(
+            "Tell me a story about Eve at the lighthouse.",
+            7,
+            "You are the house model of minivllm. Be friendly. You answer in plain English."
+            " Write short sentences. Never use long words. Do not write more than one"
+            " paragraph.",
+        ),
+        "cleo": Story(
+            "Tell me a story about Cleo at the market.",
+            7,
+            "You are a helpful assistant. Be friendly. The user may ask about stories,"
+            " numbers, records, the world or the engine. Write short sentences. Never use long"
+            " words.",
+        ),
+    },
+    # Beams fork where a story can go on in several ways.
+    "beams": {
+        "ada": Story("Write a short story about a robot named Ivo."),
+        "cleo": Story("Tell me a story about Hana and a red kite."),
+    },
+}
 """A scenario's name -> a user -> the story that the user asks the house model for."""
 HOUSE_MODEL = "house"
 """Its name, as in `EngineConfig.model`."""
@@ -73,16 +70,14 @@ STORY_TOKENS = 200
 QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
 """Options for the house model: without compiling C kernels, its first text appears sooner."""
 
-OPTIONS: Mapping[str, Mapping[str, int]] = MappingProxyType(
-    {
-        # The most tokens of a sequence that the house model supports.
-        "long-and-short": {"max_model_len": 1024},
-        # Its stories end before they fill more.
-        "memory-pressure": {"num_gpu_blocks_override": 20},
-        # A story is longer than an answer, and each beam must be able to grow to its end.
-        "beams": {"num_gpu_blocks_override": 64},
-    }
-)
+OPTIONS: Mapping[str, Mapping[str, int]] = {
+    # The most tokens of a sequence that the house model supports.
+    "long-and-short": {"max_model_len": 1024},
+    # Its stories end before they fill more.
+    "memory-pressure": {"num_gpu_blocks_override": 20},
+    # A story is longer than an answer, and each beam must be able to grow to its end.
+    "beams": {"num_gpu_blocks_override": 64},
+}
 """A scenario's name -> its engine options that the house model changes."""
 
 
@@ -93,7 +88,7 @@ def for_the_house_model(scenario: Scenario) -> Scenario:
         tuple(_adapted(request, stories.get(request.request_id)) for request in wave)
         for wave in scenario.waves
     )
-    options = MappingProxyType({**scenario.options, **OPTIONS.get(scenario.name, {})})
+    options = {**scenario.options, **OPTIONS.get(scenario.name, {})}
     return dataclasses.replace(scenario, options=options, waves=waves)
 
 

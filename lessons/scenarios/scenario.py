@@ -2,21 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from minivllm.sampling_params import SamplingParams
 
 Message = dict[str, str]
 """`{"role": "system" | "user" | "assistant", "content": text}`."""
 
-PROMPT_LOOKUP: Mapping[str, object] = MappingProxyType(
-    {
-        "method": "ngram",
-        "num_speculative_tokens": 4,
-        "prompt_lookup_max": 4,
-        "prompt_lookup_min": 2,
-    }
-)
+PROMPT_LOOKUP: Mapping[str, object] = {
+    "method": "ngram",
+    "num_speculative_tokens": 4,
+    "prompt_lookup_max": 4,
+    "prompt_lookup_min": 2,
+}
 """`speculative_config` of the scenarios with drafts."""
 
 
@@ -57,7 +54,7 @@ def ask(
 
 def options(*, num_blocks: int, **more: object) -> Mapping[str, object]:
     """Engine options, with a short name for the number of blocks."""
-    return MappingProxyType({"num_gpu_blocks_override": num_blocks, **more})
+    return {"num_gpu_blocks_override": num_blocks, **more}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

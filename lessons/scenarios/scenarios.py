@@ -16,7 +16,6 @@ and `beams`, no prompt may end on a block boundary: then no block would be copie
 
 from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 
 from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP, Scenario, ask, options
 from minivllm.sampling_params import StructuredOutputsParams
@@ -234,12 +233,12 @@ SPECULATION = Scenario(
     ),
 )
 
-_WORD = MappingProxyType({"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"})
-_AGE = MappingProxyType({"type": "integer", "minimum": 0, "maximum": 120})
+_WORD = {"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}
+_AGE = {"type": "integer", "minimum": 0, "maximum": 120}
 _PERSON = StructuredOutputsParams(
     json={
         "type": "object",
-        "properties": {"name": {**_WORD}, "age": {**_AGE}, "city": {**_WORD}},
+        "properties": {"name": _WORD, "age": _AGE, "city": _WORD},
         "required": ["name", "age", "city"],
         "additionalProperties": False,
     },
@@ -285,4 +284,4 @@ _ALL = (
     SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, PARALLEL_SAMPLING, BEAMS, SPECULATION,
     STRUCTURED,
 )  # fmt: skip
-SCENARIOS: Mapping[str, Scenario] = MappingProxyType({scenario.name: scenario for scenario in _ALL})
+SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _ALL}

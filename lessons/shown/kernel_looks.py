@@ -76,4 +76,4 @@ def look_here(
 
 
 if __name__ == "__main__":
-    print(json.dumps(look_here(**json.loads(sys.argv[1]))))
+    print(json.dumps(look_here(**json.load(sys.stdin))))

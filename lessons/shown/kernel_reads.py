@@ -6,12 +6,8 @@ compiled and cannot be traced, so they are interpreted in a separate process.
 """
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import asdict, dataclass
 
-from minivllm.errors import LessonError
 from minivllm.kernels import interprets_here
 
 SPLITS = 2
@@ -45,7 +41,7 @@ class Look:
 def look(shape: Shape) -> dict[str, Look]:
     """Run and trace every kernel version once.
 
-    Raises `LessonError` if the kernels cannot be interpreted.
+    Raises `KernelTraceError` if the kernels cannot be interpreted.
     """
     fields = asdict(shape) | {"splits": SPLITS}
     if interprets_here():
@@ -53,15 +49,9 @@ def look(shape: Shape) -> dict[str, Look]:
 
         found = look_here(**fields)
     else:
-        found = _look_elsewhere(json.dumps(fields))
+        # Late, because of torch.
+        from minivllm.runtime.attention.xray import run_interpreted
+
+        given = json.dumps(fields).encode()
+        found = json.loads(run_interpreted("minivllm.lessons.shown.kernel_looks", given))
     return {version: Look(**seen) for version, seen in found.items()}
-
-
-def _look_elsewhere(fields: str) -> dict[str, dict[str, int]]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "minivllm.lessons.shown.kernel_looks", fields]
-    worker = subprocess.run(command, capture_output=True, env=environment, timeout=60)
-    if worker.returncode != 0:
-        last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise LessonError(f"The kernels could not be watched: {last_words}")
-    return json.loads(worker.stdout)

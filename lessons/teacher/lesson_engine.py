@@ -28,8 +28,8 @@ from minivllm.sampling_params import SamplingParams
 MAX_STEPS = 2_000
 """Step limit, more than any lesson needs: without it, a faulty lesson would wait forever."""
 
-LOADING = frozenset({"dtype", "linear_backend", "quantization"})
-"""Options that change how the weights are loaded."""
+LOADING = frozenset({"model", "dtype", "linear_backend", "quantization"})
+"""Options that change which weights are loaded, or how."""
 
 E = TypeVar("E", bound=ev.Event)
 
@@ -52,9 +52,8 @@ class ModelShelf:
         self._load = load or (lambda config: runtime.load_model(config))  # late, because of torch
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
-        config = EngineConfig(
-            model=self.name, **{"check_invariants": True, "device": "cpu", **QUICK, **options}
-        )
+        given = {"model": self.name, "check_invariants": True, "device": "cpu", **QUICK}
+        config = EngineConfig(**{**given, **options})
         loaded = self._load(config) if LOADING & options.keys() else self._shared(config)
         return LessonEngine(LLMEngine.from_model(config, loaded, clock=VirtualClock()), loaded)
 

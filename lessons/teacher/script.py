@@ -46,10 +46,10 @@ from minivllm.tui.lesson import PANEL_NAMES, PanelName
 MAX_WORDS = 60
 """Maximum number of words in a chunk, so that a learner can read it beside a picture."""
 
-Track = Literal["main", "kernels"]
+Track = Literal["main", "kernels", "more"]
 """Lessons of the track `kernels` run Triton's kernels, or show recordings if Triton is missing.
 
-They can be left out: no lesson of the main track needs them.
+They, and those of `more`, can be left out: no lesson of the main track needs them.
 """
 
 Answer = int | float | str

@@ -20,8 +20,6 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.progress import Progress
 
-_LOADING = "loading {} (the first start on a machine also builds the kernels)"
-
 
 def load_engine(config: EngineConfig) -> LLMEngine:
     with loading(config.model):
@@ -38,9 +36,14 @@ def build_engine(config: EngineConfig, progress: Progress, clock: Clock | None =
 def load_model(config: EngineConfig, progress: Progress) -> "runtime.LoadedModel":
     """Import torch and load the model. Not in the main thread, which gets signals."""
     progress("importing PyTorch")
-    import_module("minivllm.runtime.model_runner")
-    progress(_LOADING.format(config.model))
-    return runtime.load_model(config, progress)
+    loader = import_module("minivllm.runtime.loader")
+    kernels = ""
+    if config.linear_backend == "auto" and loader.choose_device(config.device).type == "cpu":
+        progress("loading the CPU kernels (the first start on a machine also builds them)")
+        cpu = import_module("minivllm.runtime.cpu.load")
+        kernels = cpu.why_no_kernels() or f"kernels: {cpu.load_cpu_ops().description}"
+    progress(f"loading {config.model}   {kernels}".rstrip())
+    return loader.load_model(config, progress)
 
 
 @contextmanager
@@ -61,5 +64,6 @@ def loading(model: str) -> Iterator[None]:
         if pressed:
             raise KeyboardInterrupt
         if shown is not None:
-            shown.update(f"{_LOADING.format(model)} ...")
+            first = "the first start on a machine also builds the kernels"
+            shown.update(f"loading {model} ({first}) ...")
         yield

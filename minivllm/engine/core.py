@@ -18,8 +18,7 @@ Source: vLLM `vllm/v1/engine/core.py` (`EngineCore.step`), `vllm/v1/core/sched/s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from minivllm import runtime, speculation
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
@@ -39,10 +38,6 @@ from minivllm.outputs import RequestOutput, SampledToken
 from minivllm.runtime.step_result import StepResult
 from minivllm.speculation.verify import Drawn, Verified, verify
 
-if TYPE_CHECKING:
-    from minivllm.runtime.text.tokenizer import Tokenizer
-    from minivllm.speculation.proposers import Proposer
-
 Errors = dict[Request, RequestFailedError]
 """The requests that fail in a step, and why."""
 
@@ -57,9 +52,9 @@ class EngineCore:
         self,
         config: EngineConfig,
         runner: Runner,
-        tokenizer: Tokenizer,
+        tokenizer: runtime.Tokenizer,
         clock: Clock,
-        proposer: Proposer | None,
+        proposer: speculation.Proposer | None,
         waiting: RequestQueue | None,
     ) -> None:
         self.clock, self.bus = clock, EventBus(clock)
@@ -69,11 +64,11 @@ class EngineCore:
         limit, name = runner.max_model_len, self.names.name
         config.check_whole_prompts_fit(limit, config.max_num_batched_tokens)
         manager = create_kv_cache_manager(config, runner.num_blocks, limit, self.bus)
-        drafter, speculative = NO_DRAFTS, config.speculative_config
-        if speculative is not None:
-            from minivllm.speculation.drafter import SpeculativeDrafter
-
-            drafter = SpeculativeDrafter(speculative, proposer, manager, limit, self.bus, name)
+        drafter, drafts = NO_DRAFTS, config.speculative_config
+        if drafts is not None:
+            drafter = speculation.SpeculativeDrafter(
+                drafts, proposer, manager, limit, self.bus, name
+            )
         self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
         self.output_processor = OutputProcessor(tokenizer)
         self._eos_token_ids, self._max_model_len = tokenizer.eos_token_ids, limit

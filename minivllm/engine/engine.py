@@ -119,7 +119,7 @@ class LLMEngine:
         stored, head_size = runner.stored_kv
         engine._model_facts = {
             "weight_bytes": model.decoder.weight_bytes,
-            "lookup_bytes": model.decoder.lookup_bytes,
+            "lookup_bytes": model.decoder.weight_bytes - model.decoder.bytes_per_token,
             "block_bytes": runner.block_bytes,
             "kv_cache_dtype": stored,
             "head_size": head_size,

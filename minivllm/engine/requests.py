@@ -202,6 +202,7 @@ class Grammars:
 
     @cached_property  # two threads may make two, which does no harm
     def _manager(self) -> StructuredOutputManager:
+        # Late: most engines never see a grammar, and need no llguidance.
         from minivllm.structured_output.manager import StructuredOutputManager
 
         # With a virtual clock, no event may depend on how long compiling takes.

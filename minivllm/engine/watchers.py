@@ -67,6 +67,8 @@ class Watchers:
             shape = (layer, head, found.num_layers, found.num_heads)
             seq_id = result.plan.scheduled[index].sequence.seq_id
             self._bus.emit(ev.TokenAttention, seq_id, weights, *shape)
+        if any(result.tokens_per_expert):
+            self._bus.emit(ev.ExpertsRouted, result.tokens_per_expert)
         # A plan that ran in pieces has no samples; the tracer asks again in the next step.
         for index, sample in zip(watch.decodes, result.decode_samples, strict=False):
             self.tracer.trace(result.plan.scheduled[index].sequence, sample)

@@ -355,6 +355,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
             ev.BlockMissed,
             ev.AttentionMass,
             ev.TokenAttention,
+            ev.ExpertsRouted,
             ev.KernelTraced,
             ev.TokenExplained,
         ),

@@ -13,6 +13,7 @@ from minivllm.config import EngineConfig, KVCacheDtype, Quantization
 from minivllm.errors import ConfigError
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import all_entries, stream_weights
+from minivllm.runtime.cpu.load import why_no_kernels
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, random_weights
 from minivllm.runtime.model.model_config import ModelConfig
@@ -70,7 +71,7 @@ def load_model(
     such a checkpoint is loaded as it is. Raises a `ModelError` that says what is wrong with the
     model, or a `ConfigError`.
     """
-    device = _choose_device(config.device)
+    device = choose_device(config.device)
     dummy = config.load_format == "dummy"
     directory = resolve_model(config.model, weights=not dummy, progress=progress)
     model_config = read_model_config(directory)
@@ -95,7 +96,10 @@ def load_model(
     stored = decoder.stored_bytes
     if not dummy:
         stored = min(stored, sum(entry.num_bytes for entry in all_entries(directory)))
-    if decoder.weight_bytes - stored > _MANY_BYTES:
+    asks_for_kernels = device.type == "cpu" and config.linear_backend == "auto"
+    if asks_for_kernels and (why := why_no_kernels()) is not None:
+        progress(why)
+    elif decoder.weight_bytes - stored > _MANY_BYTES:
         kinds = ", ".join(name.upper() for name, kind in FORMATS.items() if kind.block_size > 1)
         progress(
             f"The weights are {name.partition(' ')[0]}, {format_bytes(stored)}, but"
@@ -128,7 +132,7 @@ def _random_weights(
         yield name, weight
 
 
-def _choose_device(asked: str) -> torch.device:
+def choose_device(asked: str) -> torch.device:
     has_cuda = torch.cuda.is_available()
     if asked == "cuda" and not has_cuda:
         raise ConfigError(

@@ -44,6 +44,7 @@ from minivllm.runtime.kv_cache import (
 )
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import choose_kernels, make_ops
+from minivllm.runtime.model.linear_backend import CpuMatrix
 from minivllm.runtime.sampling.sampler import Sampler, compute_prompt_logprobs
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
@@ -73,9 +74,13 @@ class ModelRunner:
         self._max_query_len = 1 + (speculative.num_speculative_tokens if speculative else 0)
         self.block_bytes = self._spec.bytes_per_block
         self.stored_kv = (self._spec.stored_name, self._spec.head_size)
-        self.attention_backend = choose_attention_backend(
-            config.attention_backend, self._spec, model.device
-        )
+        asked = config.attention_backend
+        in_c = isinstance(model.decoder.embed_tokens.matrix, CpuMatrix)
+        if asked == "auto" and model.device.type == "cpu" and not in_c:
+            asked = (
+                "torch"  # our threads and those of torch's products would spin on the same cores
+            )
+        self.attention_backend = choose_attention_backend(asked, self._spec, model.device)
         """`torch`, `cpu`, or `triton:` and a kernel version."""
         kernels = choose_kernels(config.custom_ops, self.attention_backend, model.device)
         self._fuses_rotation = "rotary_and_cache" in kernels
@@ -141,8 +146,10 @@ class ModelRunner:
             return graphs.run
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
-        forward = self._forward if watcher is None else self._forward_by_modules(watcher)
-        return partial(forward, token_ids, positions, metadata)
+        if watcher is None:
+            return partial(self._forward, token_ids, positions, metadata)
+        run = partial(self._forward_by_modules(watcher), token_ids, positions, metadata)
+        return partial(watcher.count_experts, self._model.decoder, run)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         # `non_blocking` is safe: memory that is not pinned is read before the call returns.

@@ -86,6 +86,8 @@ class StepResult(NamedTuple):
     """If watched: for each sequence in plan order, the share of attention on each block."""
     token_attention: TokenShares | None = None
     """If watched, and if the model has this layer and head."""
+    tokens_per_expert: Seq[list[int]] = ()
+    """If anything is watched: for each layer, the tokens that each of its experts got."""
     decode_samples: Seq[DecodeSample] = ()
     """One sample for each of `Watch.decodes`, in that order."""
     failed: Seq[Sequence] = ()

@@ -274,9 +274,9 @@ class EngineService:
                 f"prompt has {num_new} prompts, but this server queues at most {limit}: send fewer"
                 " at a time."
             )
-        if len(self._waiting) + num_new > limit:
+        if self.num_waiting + num_new > limit:
             raise err.OverloadedError(
-                f"{len(self._waiting)} requests wait, and the queue holds at most {limit}: try"
+                f"{self.num_waiting} requests wait, and the queue holds at most {limit}: try"
                 " again later.",
                 retry_after=1,  # seconds: about the time of a short answer
             )

@@ -82,7 +82,8 @@ def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[s
 
 def all_tokens(engine: WatchedEngine, name: str) -> list:
     """Tokens of a request that ended well, from its events, because outputs may be deltas."""
-    own = [event for event in engine.events if getattr(event, "seq_id", "").startswith(f"{name}.")]
+    prefix = f"{name}."  # `block.hashed` may have no sequence
+    own = [event for event in engine.events if str(getattr(event, "seq_id", "")).startswith(prefix)]
     found = [event.texts for event in own if isinstance(event, ev.BeamsFound)]
     tokens = [
         (event.seq_id, event.token_id, event.text)

@@ -7,9 +7,7 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.ledger import RequestLedger
 
-STATUS = {
-    "queued": "WAITING", "prefill": "RUNNING", "decode": "RUNNING", "preempted": "PREEMPTED",
-}  # fmt: skip
+STATUS = {"queued": "WAITING", "prefill": "RUNNING", "decode": "RUNNING", "preempted": "PREEMPTED"}
 NUM_KEPT = 3
 
 

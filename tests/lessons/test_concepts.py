@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.lessons.checker.catalogue import exercises
-from minivllm.lessons.course.course import COURSE, PRACTICE
+from minivllm.lessons.course.course import COURSE
 from minivllm.lessons.course.library import find_lesson, lessons
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,8 @@ HOMES = {
     "KVCacheManager": "minivllm.core.kv_cache_manager",
 }
 LESSONS = {concept.lesson: concept for concept in COURSE}
-EXERCISES = {practice.name: practice for practice in PRACTICE}
+TABLE = tomllib.loads((ROOT / "lessons/course/course.toml").read_text(encoding="utf-8"))
+EXERCISES = {entry["name"]: entry for entry in TABLE["exercise"]}
 
 
 def test_every_lesson_and_exercise_has_an_entry_in_the_order_of_the_course():
@@ -45,8 +47,8 @@ def test_no_lesson_and_no_exercise_needs_a_concept_before_it_is_taught():
     practised: set[str] = set()
     for exercise in exercises():
         entry = EXERCISES[exercise.name]
-        assert set(entry.needs) <= after[exercise.lesson] | practised, exercise.name
-        practised |= set(entry.teaches)
+        assert set(entry["needs"]) <= after[exercise.lesson] | practised, exercise.name
+        practised |= set(entry.get("teaches", ()))
 
 
 def test_no_lesson_of_the_main_track_needs_the_kernel_track():

@@ -21,6 +21,7 @@ WEEKS = {
     "Too little memory, and serving": "serving",
     "Fewer bytes, more tokens for each step, grammar, and vLLM's source": "way-to-vllm",
     "Attention as a GPU kernel (optional; needs no GPU)": "kernel-ladder",
+    "Mixtures of experts (optional)": "experts",
 }
 """What a week of the course is about -> its last lesson."""
 
@@ -41,7 +42,7 @@ def topics(track: Track) -> str:
     rows = (
         (_link(lesson), lesson.minutes, front_matter(lesson)["teaches"], _needs(lesson))
         for lesson in lessons()
-        if lesson.track == track
+        if (lesson.track == "main") == (track == "main")
     )
     return table(("topic", "minutes", "what you learn", "after"), rows)
 

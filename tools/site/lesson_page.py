@@ -29,8 +29,8 @@ from minivllm.tui.lesson import Page
 PLAYED = {"slots", "blockmap", "inspector", "budget", "waiting", "freequeue", "eventlog"}
 """Panels that the site's player has."""
 _MEASURED = (
-    ev.AttentionMass, ev.BeamPruned, ev.BeamsFound, ev.GrammarState, ev.KernelTraced,
-    ev.TokenAttention, ev.TokenExplained,
+    ev.AttentionMass, ev.BeamPruned, ev.BeamsFound, ev.ExpertsRouted, ev.GrammarState,
+    ev.KernelTraced, ev.TokenAttention, ev.TokenExplained,
 )  # fmt: skip
 """Kinds with numbers from the model, whose last digits depend on the machine."""
 SHELF = ModelShelf()

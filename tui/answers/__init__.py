@@ -1,1 +1,1 @@
-"""Answers in words: why (key w), a decision's source code (s), and notices."""
+"""Answers in words: why (key w), and a decision's source code (s)."""

@@ -8,7 +8,7 @@ may not exist yet, or its history may already be dropped; then the sentence says
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_sequences import list_names, reason_to_wait, why_sequence
 from minivllm.tui.draw.selection import Selection
-from minivllm.tui.state.decisions import cause_of_preemption
+from minivllm.tui.state.decisions import cause_of_preemption, experts_read
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 
@@ -46,7 +46,11 @@ def why_step(model: DashboardModel, step: int) -> str:
         f" {plural(record.budget, 'token')} ({record.decode_tokens:,} decode,"
         f" {record.prefill_tokens:,} prefill{_drafts(record)})"
     )
-    return f"{used}{_preempted_in(record)}; {_why_left_over(model, record)}."
+    experts = model.experts
+    said = f"{used}{_preempted_in(record)}; {_why_left_over(model, record)}."
+    if experts is None or experts.step != step:
+        return said
+    return f"{said} It read {experts_read(experts)} experts."
 
 
 def _drafts(record: StepRecord) -> str:

@@ -112,7 +112,8 @@ class EngineKeys:
             self.follow()
             self._app.tell(
                 "From the next step on, attention is recorded: on each block, and on each word of"
-                " the selected sequence. The Blocks screen (2) shows it."
+                " the selected sequence. The Blocks screen (2) shows it, and the Scheduler screen (3)"
+                " the experts of a model that has some."
             )
 
     def follow(self) -> None:

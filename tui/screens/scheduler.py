@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.steps.charts import StepCharts
+from minivllm.tui.widgets.steps.experts import ExpertMap
 from minivllm.tui.widgets.steps.flat_batch import FlatBatch
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
@@ -26,3 +27,9 @@ class SchedulerScreen(DashboardScreen):
             with Vertical(id="scheduler-side"):
                 yield StepDetail(id="step-detail")
                 yield FlatBatch(id="flat-batch")
+                yield ExpertMap(id="experts")
+
+    def draw(self) -> None:
+        has_experts = self.context.transport.view.experts is not None
+        self.query_one(ExpertMap).set_class(has_experts, "-filled")
+        super().draw()

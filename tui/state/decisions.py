@@ -360,6 +360,11 @@ def _most(shares: list[float], noun: str, where: str = "") -> str:
     return f": most of it, {shares[most]:.0%}, on {noun} {most} {where}".rstrip()
 
 
+def experts_read(e: ev.ExpertsRouted) -> str:
+    counts = [count for layer in e.counts for count in layer]
+    return f"{sum(map(bool, counts)):,} of {len(counts):,}"
+
+
 def layer_and_head(e: ev.TokenAttention) -> str:
     """Whose attention it is: `layer 3, mean of 6 heads`."""
     layer = f"mean of {plural(e.num_layers, 'layer')}" if e.layer is None else f"layer {e.layer}"
@@ -424,6 +429,7 @@ _NUMBERS = {
         f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}"
         f"{_most(e.mass, 'entry', 'of its block table')}"
     ),
+    ev.ExpertsRouted: lambda e: f"the step reads {experts_read(e)} experts",
     ev.TokenAttention: lambda e: (
         f"{short_name(e.seq_id)} attends to {plural(len(e.weights), 'token')} in"
         f" {layer_and_head(e)}{_most(e.weights, 'the token at position')}"

@@ -56,6 +56,7 @@ class _Remembered(msgspec.Struct):
     """Running sequence -> share of attention on each block of its table, if recorded."""
     attention: ev.TokenAttention | None = None
     """The newest one, while its sequence runs."""
+    experts: ev.ExpertsRouted | None = None
     trace: ev.KernelTraced | None = None
     explanations: Explanations = msgspec.field(default_factory=Explanations)
     drafts: Drafts = msgspec.field(default_factory=Drafts)
@@ -81,6 +82,9 @@ class _Remembered(msgspec.Struct):
         self.mass.pop(event.seq_id, None)
         if self.attention is not None and self.attention.seq_id == event.seq_id:
             self.attention = None
+
+    def keep_experts(self, event: ev.ExpertsRouted) -> None:
+        self.experts = event
 
     def keep_trace(self, event: ev.KernelTraced) -> None:
         self.trace = event
@@ -141,6 +145,7 @@ class DashboardModel:
             ((ev.AttentionMass,), self.remembered.keep_mass),
             ((ev.TokenAttention,), self.remembered.keep_attention),
             (_LOSE_BLOCKS, self.remembered.forget_attention),
+            ((ev.ExpertsRouted,), self.remembered.keep_experts),
             ((ev.KernelTraced,), self.remembered.keep_trace),
             ((ev.TokenExplained,), self.remembered.explanations.keep),
             ((ev.GrammarState,), self.remembered.explanations.keep_grammar),
@@ -173,6 +178,11 @@ class DashboardModel:
     @property
     def attention(self) -> ev.TokenAttention | None:
         return self.remembered.attention
+
+    @property
+    def experts(self) -> ev.ExpertsRouted | None:
+        """The newest one, if recorded."""
+        return self.remembered.experts
 
     @property
     def trace(self) -> ev.KernelTraced | None:

@@ -110,28 +110,24 @@ def check_triton() -> Finding:
     return Finding("ok", f"{mode.triton.__version__}, {how}")
 
 
-def check_compiler() -> Finding:
+def check_kernels() -> Finding:
     """Build the C kernels if needed, and run one of them."""
     torch = import_module("torch")
     from minivllm.kernels import reference_ops
     from minivllm.kernels.cpu.library import CpuKernelsError
-    from minivllm.runtime.cpu.load import load_cpu_ops
+    from minivllm.runtime.cpu.load import TIMES_SLOWER, load_cpu_ops
 
-    slower = "the engine runs without it, a few times slower"
     try:
         ops = load_cpu_ops()
     except CpuKernelsError as error:
-        reason = str(error).rstrip(".")
-        return Finding("note", f"{reason}: install gcc, or set CC to it ({slower})")
+        return Finding("note", f"{error} The engine runs without them, {TIMES_SLOWER}")
     x = torch.linspace(-2, 2, 64).reshape(2, 32)
     if not torch.allclose(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), atol=1e-5):
         return Finding("bad", "the C kernels compute wrong numbers: remove the built library")
-    bf16 = f"bfloat16 runs on {ops.bf16_way}"
-    fast = bf16 if ops.linear_is_fast else "no AVX2: oneDNN multiplies"
-    return Finding("ok", f"the C kernels compute the right numbers; {fast}")
+    return Finding("ok", f"{ops.description}; bfloat16 runs on {ops.bf16_way}")
 
 
-def check_sandbox() -> Finding:
+def check_exercises() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
     from minivllm.lessons.checker.catalogue import find_exercise
@@ -221,8 +217,8 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "packages": check_packages,
     "torch": check_torch,
     "Triton": check_triton,
-    "compiler": check_compiler,
-    "sandbox": check_sandbox,
+    "kernels": check_kernels,
+    "exercises": check_exercises,
     "terminal": check_terminal,
     "house model": check_house_model,
     "chat model": check_chat_model,

@@ -183,7 +183,7 @@ def _check_once(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
 
 def _print_link(result: Result, folder: Path) -> None:
     """Write a page with the failing run beside the engine's, if a run with events fails."""
-    from minivllm.cli.recordings.web import write_page
+    from minivllm.cli.recordings.web import write_page  # late: it imports Rich
 
     try:
         found = write_difference(result, folder)

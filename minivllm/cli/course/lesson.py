@@ -85,12 +85,12 @@ def run(args: argparse.Namespace) -> int:
         player = open_lesson(ModelShelf(args.model))
     try:
         if args.transcript is not None:
-            from minivllm.lessons.teacher.transcript import Transcript
+            from minivllm.lessons.teacher.transcript import Transcript  # late, because of Rich
 
             write_whole(args.transcript, f"# {player.title}\n\n{Transcript(player).write()}")
             note(f"Wrote {args.transcript}.")
         else:
-            from minivllm.lessons.teacher.plain import PlainLesson
+            from minivllm.lessons.teacher.plain import PlainLesson  # late, because of Rich
 
             PlainLesson(player, sys.stdin, show, auto=args.auto, ascii=args.ascii).run()
     finally:
@@ -109,7 +109,7 @@ def _open_next(args: argparse.Namespace, lesson: Lesson) -> int:
 
 
 def _answers(args: argparse.Namespace) -> int:
-    from minivllm.cli.course import class_answers
+    from minivllm.cli.course import class_answers  # late: it imports Rich
 
     if args.save_answers is None:
         return class_answers.show_class(args.class_answers, args.lesson, ascii=args.ascii)

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_page(args: argparse.Namespace) -> int:
-    from minivllm.cli.recordings.web import write_page
+    from minivllm.cli.recordings.web import write_page  # late: a replay needs no page
 
     paths = [args.log, *([] if args.other is None else [args.other])]
     check_output(args.web, paths)

@@ -40,8 +40,8 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     weight_bytes: int = 0
     """Memory of the model's weights; 0 if unknown, as in recordings of older versions."""
     lookup_bytes: int = 0
-    """The part of `weight_bytes` that a step does not read as a whole: an embedding table that is
-    not also the LM head.
+    """The part of `weight_bytes` that a decode of one token does not read: an embedding table that
+    is not also the LM head, and the experts that the token does not take.
     """
     block_bytes: int = 0
     """Memory of the keys and values of one block; 0 if unknown."""

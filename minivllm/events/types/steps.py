@@ -109,6 +109,18 @@ class TokenAttention(Event, tag="attention.tokens"):
     rule: ClassVar[str] = "minivllm.engine.watchers:Watchers.after"
 
 
+class ExpertsRouted(Event, tag="moe.routed"):
+    """How many tokens of this step each expert got, in a model with a mixture of experts.
+
+    Emitted before the tokens of a watched step: `record_attention_mass` is on, or a kernel is
+    traced. An expert without a token is not read from memory in this layer.
+    """
+
+    counts: list[list[int]]
+    """For each layer, from 0, a number for each expert; empty for a layer with a single MLP."""
+    rule: ClassVar[str] = "minivllm.engine.watchers:Watchers.after"
+
+
 class TokensNamed(Event, tag="tokens.named"):
     """The texts of token ids that have not occurred before: once per id, not once per token.
 

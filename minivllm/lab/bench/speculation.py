@@ -57,9 +57,7 @@ def _engines(
 ) -> list[MinivllmEngine | PeerProcess]:
     """Return minivllm without drafts and with them; with `--vs`, the same of vLLM."""
     length = 2 * TEXT_LEN + args.output_len
-    common = {
-        "max_model_len": length, "max_num_seqs": MAX_NUM_SEQS, "enable_prefix_caching": False,
-    }  # fmt: skip
+    common = {"max_model_len": length, "max_num_seqs": MAX_NUM_SEQS, "enable_prefix_caching": False}
     peers = []
     for config in (None, drafts) if args.vs else ():
         settings = {

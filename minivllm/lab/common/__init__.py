@@ -1,1 +1,1 @@
-"""Shared parts of all measurements: reports, description of the machine, stopwatches, traffic."""
+"""Shared parts of all measurements: reports, description of the machine, traffic."""

@@ -1,10 +1,14 @@
 """`AttentionWatcher`: an attention backend that records what another one does in a single step.
 
+It also counts the tokens that each expert gets, if the model has experts.
+
 After each layer's attention, the cache has all keys of the layer. So the recorded numbers are
 computed from the cache and from the rotated queries of each sequence's last token, which is a
 token of this step.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,7 @@ from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention.backend import AttentionBackend
 from minivllm.runtime.attention.torch_backend import attention_weights
 from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.model.decoder import Decoder, ExpertRouter, Experts
 from minivllm.runtime.step_result import DecodeSample, StepResult, TokenShares, Watch
 
 SAMPLED_LAYER = 0
@@ -35,6 +40,7 @@ class AttentionWatcher:
         self._last_rows = torch.from_numpy(common.last_rows).to(device)
         self._num_layers = self._num_heads = 0
         self._samples: list[DecodeSample] = []
+        self._tokens_per_expert: list[list[int]] = []  # of each layer
         self._tokens: list[torch.Tensor] = []  # of each watched layer: [num_tokens]
         self._mass = torch.zeros(common.block_tables.shape, device=device)  # [num_seqs, max_blocks]
         self._tables, self._seq_lens = (
@@ -64,6 +70,25 @@ class AttentionWatcher:
         if self._watch.tokens is not None:
             self._add_tokens(layer, last[self._watch.tokens.index])
         return output
+
+    def count_experts(self, decoder: Decoder, run: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Run the decoder, and count the tokens that its routers send to each expert."""
+        self._tokens_per_expert = [[] for _ in decoder.layers]
+
+        def count(layer: int, router: ExpertRouter, _: Any, routed: Any) -> None:
+            counts = routed[1].flatten().bincount(minlength=len(router.weight))
+            self._tokens_per_expert[layer] = counts.tolist()
+
+        hooks = [
+            layer.mlp.gate.register_forward_hook(partial(count, number))
+            for number, layer in enumerate(decoder.layers)
+            if isinstance(layer.mlp, Experts)
+        ]
+        try:
+            return run()
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def _sample(self, index: int, query: torch.Tensor) -> DecodeSample:
         """Copy the inputs of a decode. query: [num_heads, head_size]"""
@@ -98,5 +123,8 @@ class AttentionWatcher:
             rows = (self._mass / self._num_layers).tolist()
             mass = [row[:num] for row, num in zip(rows, num_blocks, strict=True)]
         return result._replace(
-            attention_mass=mass, token_attention=tokens, decode_samples=self._samples
+            attention_mass=mass,
+            token_attention=tokens,
+            decode_samples=self._samples,
+            tokens_per_expert=self._tokens_per_expert,
         )

@@ -74,18 +74,20 @@ def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
 
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "minivllm.runtime.attention.xray"]
-    # A worker that sees no device starts faster and takes no device memory.
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     numbers = torch.tensor([sample.layer, sample.num_tokens, *sample.block_ids])
     tensors = {"query": sample.query, "keys": sample.keys, "values": sample.values}
+    given = save({"numbers": numbers, **tensors})
+    return msgspec.json.decode(run_interpreted("minivllm.runtime.attention.xray", given))
+
+
+def run_interpreted(module: str, given: bytes) -> bytes:
+    """Run `python -m module` where kernels are interpreted. Raises `KernelTraceError`."""
+    # A worker that sees no device starts faster and takes no device memory.
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", module]
     try:
         worker = subprocess.run(
-            command,
-            input=save({"numbers": numbers, **tensors}),
-            capture_output=True,
-            env=environment,
-            timeout=WORKER_TIMEOUT,
+            command, input=given, capture_output=True, env=environment, timeout=WORKER_TIMEOUT
         )
     except subprocess.TimeoutExpired as error:
         raise KernelTraceError(
@@ -94,7 +96,7 @@ def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
     if worker.returncode != 0:
         last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise KernelTraceError(f"The process that traces the kernel failed: {last_words}")
-    return msgspec.json.decode(worker.stdout)
+    return worker.stdout
 
 
 # ---- recordings, for machines without Triton ----

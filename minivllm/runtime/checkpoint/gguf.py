@@ -53,8 +53,18 @@ GGUF_NAMES = {
 
 Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
 """
-_ROPE_FREQS = "rope_freqs.weight"
-"""No weight, but a setting: see `read_rope_freqs`."""
+_OTHER_NAMES = {
+    "phi3": {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
+    "olmo2": {
+        "post_attention_norm": "post_attention_layernorm",
+        "post_ffw_norm": "post_feedforward_layernorm",
+    },
+}
+"""Architecture -> its names that the others lack."""
+_ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")
+"""No weights, but settings: see `read_rope_divisors`."""
+_REORDERED = ("llama", "granite", "smollm3")
+"""Architectures whose queries and keys llama.cpp reorders: see `_row_order`."""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
 _HEAD_COUNTS = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
 """Modules whose rows llama.cpp reorders -> the setting with their number of heads."""
@@ -78,11 +88,17 @@ class GgufTensor(NamedTuple):
     num_bytes: int
 
 
+class GgufArray(NamedTuple):
+    """The place of an array of the header, after its key and type."""
+
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
     path: Path
     metadata: dict[str, Any]
-    """The value is [] for an array."""
+    """The value of an array is a `GgufArray`; `read_array` returns its contents."""
     tensors: dict[str, GgufTensor]
 
 
@@ -129,7 +145,12 @@ def read_gguf_header(path: Path) -> GgufHeader:
         reader = _Reader(path)
         if reader.byte_order != "I":
             raise ValueError("its numbers are big-endian")
-        metadata = {field.name: field.contents() for field in reader.fields.values()}
+        metadata = {
+            field.name: GgufArray(field.offset + 12 + len(field.name.encode()))
+            if field.types == [GGUFValueType.ARRAY]
+            else field.contents()
+            for field in reader.fields.values()
+        }
         tensors, end = {}, reader.data_offset
         for found in sorted(reader.tensors, key=lambda tensor: tensor.data_offset):
             shape = tuple(reversed(found.shape.tolist()))
@@ -145,6 +166,24 @@ def read_gguf_header(path: Path) -> GgufHeader:
             " again."
         ) from None
     return GgufHeader(path, metadata, tensors)
+
+
+def read_array(header: GgufHeader, key: str) -> list[Any]:
+    """Return the strings or numbers of an array of the header; [] if there is none."""
+    if not isinstance(array := header.metadata.get(key), GgufArray):
+        return []
+    data = memoryview(np.memmap(header.path, np.uint8, "r"))
+    type_id, length = struct.unpack_from("<IQ", data, array.offset)
+    start = array.offset + 12
+    if type_id != GGUFValueType.STRING:
+        dtype = _Reader.gguf_scalar_to_np[type_id]
+        return np.frombuffer(data, dtype, length, start).tolist()
+    values = []
+    for _ in range(length):
+        end = start + 8 + struct.unpack_from("<Q", data, start)[0]
+        values.append(str(data[start + 8 : end], "utf-8"))
+        start = end
+    return values
 
 
 # ---- the weights ----
@@ -177,31 +216,33 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             row_order=_row_order(header, tensor),
         )
         for tensor in header.tensors.values()
-        if tensor.name != _ROPE_FREQS
+        if tensor.name not in _ROPE_DIVISORS
     ]
 
 
-def read_rope_freqs(header: GgufHeader) -> list[float] | None:
-    """Return the divisors of the rotary frequencies, [head_size / 2]; None if it has none."""
-    tensor = header.tensors.get(_ROPE_FREQS)
-    if tensor is None:
-        return None
-    if tensor.type not in _PLAIN or len(tensor.shape) != 1:
+def read_rope_divisors(header: GgufHeader) -> list[list[float]]:
+    """Return the divisors of the rotary frequencies, [rotary size / 2], if there are any.
+
+    Phi-3 has two such lists: for up to as many tokens as it was first trained for, and for more.
+    """
+    found = [header.tensors[name] for name in _ROPE_DIVISORS if name in header.tensors]
+    if any(tensor.type not in _PLAIN or len(tensor.shape) != 1 for tensor in found):
         raise ModelIntegrityError(
-            f"{header.path} has no list of numbers in {_ROPE_FREQS}: download it again."
+            f"{header.path} has no list of numbers in {found[0].name}: download it again."
         )
-    return _read(header.path, tensor, slice(None)).tolist()
+    return [_read(header.path, tensor, slice(None)).tolist() for tensor in found]
 
 
 def _hf_name(header: GgufHeader, name: str) -> str:
     """Return Hugging Face's name of a tensor. Raises `UnsupportedModelError` if it is unknown."""
     match = _TENSOR_NAME.fullmatch(name)
-    if match is None or match["module"] not in GGUF_NAMES:
+    names = GGUF_NAMES | _OTHER_NAMES.get(header.metadata.get("general.architecture"), {})
+    if match is None or match["module"] not in names:
         raise UnsupportedModelError(
             f"{header.path} has the tensor {name!r:.100}, which no supported model has."
         )
     layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
-    return f"{layer}{GGUF_NAMES[match['module']]}.{match['kind']}"
+    return f"{layer}{names[match['module']]}.{match['kind']}"
 
 
 def _stored_format(tensor: GgufTensor) -> WeightFormat | None:
@@ -224,16 +265,18 @@ def _row_order(header: GgufHeader, tensor: GgufTensor) -> torch.Tensor | None:
     """Return which row of a query or key projection is row 0, 1, ... of Hugging Face's.
 
     A rotary embedding rotates pairs of features. Hugging Face pairs feature i of a head with
-    feature i + head_size/2; llama.cpp pairs the neighbours 2i and 2i + 1. So for the architecture
-    `llama`, the rows of a head are [half, 2] in a GGUF file and [2, half] in a Hugging Face
+    feature i + head_size/2; llama.cpp pairs the neighbours 2i and 2i + 1 for some architectures.
+    Then the rows of a head are [half, 2] in a GGUF file and [2, half] in a Hugging Face
     checkpoint. In the wrong order, all shapes would be right, and the generated text wrong.
+    Ernie 4.5 pairs neighbours in both.
     """
     module, metadata = tensor.name.split(".")[-2], header.metadata
-    if metadata.get("general.architecture") != "llama" or module not in _HEAD_COUNTS:
+    arch = metadata.get("general.architecture")
+    if arch not in _REORDERED or module not in _HEAD_COUNTS:
         return None
-    num_heads = metadata.get(f"llama.{_HEAD_COUNTS['attn_q']}")
+    num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_q']}")
     if module == "attn_k":
-        num_heads = metadata.get(f"llama.{_HEAD_COUNTS['attn_k']}", num_heads)
+        num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_k']}", num_heads)
     num_rows = tensor.shape[0]
     if not isinstance(num_heads, int) or num_heads < 1 or num_rows % (2 * num_heads):
         raise ModelIntegrityError(

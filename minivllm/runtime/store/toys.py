@@ -1,4 +1,4 @@
-"""Generated models: `tiny-random`, and the shape of Qwen3-0.6B without weights.
+"""Generated models: `tiny-random`, `tiny-moe`, and the shape of Qwen3-0.6B without weights.
 
 Their tokenizer makes one token of each byte, so the length of a prompt is easy to see.
 
@@ -6,7 +6,8 @@ Their tokenizer makes one token of each byte, so the length of a prompt is easy 
 complete: `transformers` loads it and computes the same numbers. With the usual standard deviation
 of 0.02, the layers would add almost nothing, the logits would be almost equal, and a broken KV
 cache would change tokens only by chance. So here each matrix keeps the magnitude of its input. Then
-the next token depends on the keys and values that attention reads.
+the next token depends on the keys and values that attention reads. `tiny-moe` is the same with
+eight experts in each layer, of which a token takes two.
 
 `qwen3-0.6b-dummy` is for speed benchmarks: `load_format="dummy"` draws the weights from a seed. The
 time of a step depends on shapes, not on values. Do not compare the tokens of two engines: the
@@ -14,6 +15,7 @@ time of a step depends on shapes, not on values. Do not compare the tokens of tw
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from string import ascii_lowercase
@@ -59,6 +61,16 @@ _TINY_RANDOM: dict[str, Any] = {
     "eos_token_id": _EOS,
 }
 
+_TINY_MOE: dict[str, Any] = _TINY_RANDOM | {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "num_hidden_layers": 4,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 64,
+    "norm_topk_prob": True,
+}
+
 _QWEN3_06B: dict[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
@@ -89,17 +101,17 @@ def write_qwen3_dummy(directory: Path) -> None:
     _write_other_files(directory, _QWEN3_06B)
 
 
-def write_tiny_random(directory: Path) -> None:
+def write_tiny_random(directory: Path, config: dict[str, Any] = _TINY_RANDOM) -> None:
     """Write the checkpoint's files into `directory`, the same bytes every time."""
-    _write_other_files(directory, _TINY_RANDOM)
+    _write_other_files(directory, config)
     # transformers refuses files without this entry.
-    save_file(dict(_random_weights()), directory / "model.safetensors", {"format": "pt"})
+    save_file(dict(_random_weights(config)), directory / "model.safetensors", {"format": "pt"})
 
 
-def _random_weights() -> Iterator[tuple[str, np.ndarray]]:
+def _random_weights(config: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
     """Yield (Hugging Face name, weight); matrices are [out_features, in_features]."""
     random = np.random.Generator(np.random.PCG64(_SEED))
-    for name, shard in weight_shards(ModelConfig.from_hf_dict(_TINY_RANDOM)).items():
+    for name, shard in weight_shards(ModelConfig.from_hf_dict(config)).items():
         noise, shape = random.standard_normal(shard.shape), shard.shape
         if len(shape) == 1:
             noise = 1.0 + 0.1 * noise  # a norm's scale
@@ -148,5 +160,9 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
     )
 
 
-WRITERS = {"tiny-random": write_tiny_random, "qwen3-0.6b-dummy": write_qwen3_dummy}
+WRITERS = {
+    "tiny-random": write_tiny_random,
+    "tiny-moe": partial(write_tiny_random, config=_TINY_MOE),
+    "qwen3-0.6b-dummy": write_qwen3_dummy,
+}
 """Alias -> what fills its directory."""

@@ -50,11 +50,12 @@ class Tokenizer:
         """num_embeddings: rows of the model's embedding table, if known; larger ids are ignored"""
         backend.no_truncation()
         backend.no_padding()
-        in_vocabulary = [
-            token for token in named_tokens.values() if backend.token_to_id(token) is not None
-        ]
+        added = backend.get_added_tokens_decoder().values()
+        ordinary = set(named_tokens.values()) - {t.content for t in added if t.special}
         # This adds no tokens; it marks these tokens as special, in case the file does not.
-        backend.add_special_tokens(in_vocabulary)
+        backend.add_special_tokens(
+            [token for token in sorted(ordinary) if backend.token_to_id(token) is not None]
+        )
         self._backend = backend
         self.named_tokens = named_tokens
         """For example `{"eos_token": "<|im_end|>"}`."""

@@ -35,9 +35,7 @@ def completion_logprobs(
         offset += len(token)
         values.append(None if position is None else _value(position[token_id]))
         top.append(None if position is None else _by_text(position))
-    return {
-        "tokens": tokens, "token_logprobs": values, "top_logprobs": top, "text_offset": offsets,
-    }  # fmt: skip
+    return {"tokens": tokens, "token_logprobs": values, "top_logprobs": top, "text_offset": offsets}
 
 
 def chat_logprobs(

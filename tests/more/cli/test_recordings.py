@@ -101,9 +101,7 @@ def test_the_page_holds_the_recordings_and_needs_nothing_else(tmp_path):
     page = tmp_path / "out.html"
     web = ["--with", str(OTHER), "--web", str(page), "--step", "41"]
     assert main(["replay", str(BURST), *web]) == 0
-    assert recordings_in(page) == {
-        "burst": BURST.read_bytes(), "shared-prefix": OTHER.read_bytes()
-    }  # fmt: skip
+    assert recordings_in(page) == {"burst": BURST.read_bytes(), "shared-prefix": OTHER.read_bytes()}
     text = page.read_text()
     assert 'data-step="41"' in text and not re.search(r"(src|href)=\"", text)
     cut = tmp_path / '<script>alert(1)<,"x.jsonl'

@@ -6,16 +6,13 @@ a different number. So the CPU kernels must give the same bits in every schedule
 
 import pytest
 from support.engine.identity_runs import SCHEDULES
+from support.model.needs import cpu_ops
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.sampling_params import SamplingParams
 
-pytestmark = pytest.mark.skipif(
-    not load_cpu_ops().linear_is_fast, reason="oneDNN's products depend on the batch"
-)
 OTHERS = {
     "chunks of 16": SCHEDULES["chunks of 16"],
     "blocks of 8": SCHEDULES["blocks of 8"],
@@ -34,6 +31,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:
+    cpu_ops()  # other products depend on the batch
     return load_model(EngineConfig(model="house", device="cpu"))
 
 

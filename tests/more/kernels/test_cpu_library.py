@@ -34,16 +34,22 @@ def bad_compilers(folder: Path) -> dict[str, str]:
     """Commands for CC -> the reason that they give."""
     programs = {
         "broken": "\x7fELF and nothing more",
-        "clang": "#!/bin/sh\necho 'Debian clang version 19.1.7'\n",
+        "stub": "#!/bin/sh\nexit 1",  # what a Mac has before Xcode is installed
+        "half-way": "#!/bin/sh\n[ $1 = --version ] || echo 'cc1: error: no space left' >&2; exit",
+        "killed": "#!/bin/sh\n[ $1 = --version ] || kill -9 $$",
+        "no output": "#!/bin/sh\nexit 0",
     }
     for name, text in programs.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     return {
         "'cc": "CC is not a valid command",
-        "/no/such/compiler": "there is no C compiler",
+        "/no/such/compiler": "there is no program /no/such/compiler, which CC names",
         f"{folder}/broken": "cannot be run",
-        f"{folder}/clang": "is clang, .* set CC to a gcc",  # its OpenMP threads are not torch's
+        f"{folder}/stub": "is not a C compiler that works",
+        f"{folder}/half-way": "could not build the kernels: cc1: error: no space left",
+        f"{folder}/killed": "could not build the kernels: it gave no reason",
+        f"'{folder}/no output'": "could not build the kernels: it gave no reason",
     }
 
 
@@ -55,6 +61,15 @@ def test_a_compiler_or_folder_that_cannot_be_used_gives_one_sentence(tmp_path, m
             load_cpu_library(tmp_path / "kernels")
     monkeypatch.delenv("CC")
     cpu_ops()
-    (tmp_path / "kernels").write_text("")
+    (tmp_path / "file").write_text("")
     with pytest.raises(CpuKernelsError, match="cannot be stored in"):
-        load_cpu_library(tmp_path / "kernels")
+        load_cpu_library(tmp_path / "file")
+
+
+def test_a_damaged_library_is_built_again(tmp_path):
+    """One of another machine has another name; this one has ours, and cannot be loaded."""
+    cpu_ops()
+    (tmp_path / "damaged.so").write_bytes(b"half a library")
+    source = {"small.c": "int answer(void) { return 42; }"}
+    built = library._load_or_build(tmp_path / "damaged.so", source, library._compiler())
+    assert built.answer() == 42

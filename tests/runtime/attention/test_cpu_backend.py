@@ -117,7 +117,7 @@ def test_auto_takes_torch_where_the_cpu_backend_cannot_run_and_cpu_says_why(monk
         (KVCacheSpec(1, 1, 32, 16, torch.bfloat16), "support float32 only, and the KV cache is"),
         (KVCacheSpec(1, 1, 24, 16, torch.float32), "multiples of 16"),
         (KVCacheSpec(1, 1, 272, 16, torch.float32), "multiples of 16"),
-        (without_compiler, "there is no C compiler.*Use attention_backend='torch'"),
+        (without_compiler, "there is no program /no/such/compiler.*Use attention_backend='torch'"),
     ):
         if spec is without_compiler:
             monkeypatch.setenv("CC", "/no/such/compiler")

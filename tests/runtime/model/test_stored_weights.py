@@ -3,7 +3,6 @@
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,12 +14,12 @@ from support.model.needs import cpu_ops
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError, ModelIntegrityError
+from minivllm.kernels.cpu.library import load_cpu_library
 from minivllm.lab.bench.throughput.weights_gguf import write_stored_copy
 from minivllm.runtime import loader
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.loader import LoadedModel, load_model
-from minivllm.runtime.model import linear_backend
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 from minivllm.runtime.store.provenance import HOUSE_FOLDER
@@ -84,7 +83,7 @@ def test_weights_take_the_bytes_that_the_file_stores(house, own_cache):
     ("kind", "options", "is_fast", "sentence"),
     [
         ("Q5_0", {}, True, "are Q5_0, .* run as float32, .* of the quantized kinds Q8_0, Q4_0"),
-        ("Q4_1", {}, False, "run as float32, .* with dtype 'float32' runs"),
+        ("Q4_1", {}, False, "No CPU kernels: there is no program .* torch runs the model, 2 to 5"),
         ("Q4_1", {"dtype": "bfloat16"}, True, "run as bfloat16, .* with dtype 'float32' runs"),
         ("Q4_1", {}, True, None),
     ],
@@ -95,13 +94,13 @@ def test_weights_that_take_more_memory_than_their_file_are_reported_with_the_rea
     cpu_ops()  # only our kernel multiplies by stored weights
     monkeypatch.setattr(loader, "_MANY_BYTES", 50_000)
     if not is_fast:
-        ops = SimpleNamespace(linear_is_fast=False)
-        monkeypatch.setattr(linear_backend, "load_cpu_ops", lambda: ops)
+        monkeypatch.setenv("CC", "/no/such/compiler")
+        load_cpu_library.cache_clear()
     write_gguf(own_cache / "model.gguf", type_=GGMLQuantizationType[kind])
     said: list[str] = []
     config = EngineConfig(model=str(own_cache / "model.gguf"), device="cpu", **options)
     load_model(config, said.append)
-    said = [line for line in said if line.startswith("The weights are")]
+    said = [line for line in said if line.startswith(("The weights are", "No CPU kernels"))]
     assert len(said) == (sentence is not None)
     assert sentence is None or re.search(sentence, said[0])
 

@@ -10,9 +10,9 @@ import pytest
 import safetensors.numpy
 import torch
 from gguf import GGMLQuantizationType
-from support.model.gguf_files import CHAT_TEMPLATE, HEAD_SIZE, LAYERS, write_gguf
+from support.model.gguf_files import CHAT_TEMPLATE, HEAD_SIZE, LAYERS, hf_config, write_gguf
 from support.model.tiny_models import PlannedRunner
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from minivllm.config import EngineConfig
@@ -23,7 +23,8 @@ from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, conve
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.progress import silent
 
-ARCHITECTURES = ["llama", "qwen2", "qwen3"]
+KNOWN_TO_TRANSFORMERS = ["llama", "qwen2", "qwen3"]
+ARCHITECTURES = [*KNOWN_TO_TRANSFORMERS, "smollm3", "granite", "phi3", "olmo2", "ernie4_5"]
 
 
 def convert(path: Path, directory: Path) -> dict[str, np.ndarray]:
@@ -44,7 +45,8 @@ def test_an_unquantized_file_gives_back_the_weights_that_it_was_made_from(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("arch", "type_"), [("llama", "Q8_0"), ("llama", "BF16"), *((a, "Q4_1") for a in ARCHITECTURES)]
+    ("arch", "type_"),
+    [("llama", "Q8_0"), ("llama", "BF16"), *((a, "Q4_1") for a in KNOWN_TO_TRANSFORMERS)],
 )
 def test_quantized_weights_and_config_equal_those_of_transformers(tmp_path, arch, type_):
     path = tmp_path / "m.gguf"
@@ -80,7 +82,23 @@ def test_transformers_loads_the_whole_checkpoint_with_its_tokenizer(tmp_path, pr
     tokens = ["<|im_start|>", "b", "Ġa", "<|im_end|>"]
     assert tokenizer.tokenize("<|im_start|>b a<|im_end|>") == tokens
     assert tokenizer.tokenize("12") == digits, "split for models that were trained so"
-    assert json.loads((tmp_path / "out/generation_config.json").read_text())["eos_token_id"] == 2
+    settings = json.loads((tmp_path / "out/generation_config.json").read_text())
+    assert settings["eos_token_id"] == [0, 2], "the file names 2; llama.cpp knows <|endoftext|>"
+
+
+@pytest.mark.parametrize("arch", ["granite", "phi3", "ernie4_5"])
+def test_stored_blocks_compute_what_their_numbers_compute_though_rows_are_reordered(tmp_path, arch):
+    path, stored, plain = tmp_path / "m.gguf", tmp_path / "stored", tmp_path / "plain"
+    write_gguf(path, arch, type_=GGMLQuantizationType.Q8_0)
+    convert(path, plain)
+    stored.mkdir()
+    convert_gguf(path, stored, silent)
+    logits = []
+    for directory in (stored, plain):
+        model = load_model(EngineConfig(model=str(directory), dtype="float32"))
+        run = PlannedRunner(model.decoder)
+        logits.append(run.run((run.new(list(range(3, 60))), 57)))
+    assert torch.allclose(*logits, atol=1e-4 * float(logits[1].abs().max()))
 
 
 def rope_freqs(rope: dict[str, float], head_size: int) -> np.ndarray:
@@ -102,6 +120,30 @@ def rope_freqs(rope: dict[str, float], head_size: int) -> np.ndarray:
 
 
 @torch.no_grad()
+def assert_computes(directory: Path, config: PreTrainedConfig, weights: dict[str, np.ndarray]):
+    """The converted model has the logits of transformers' model with this config and weights."""
+    peer = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    tensors = {name: torch.from_numpy(weight) for name, weight in weights.items()}
+    missing, unexpected = peer.load_state_dict(tensors, strict=False)
+    assert not unexpected and set(missing) <= {"lm_head.weight"}
+    prompt = torch.randint(3, 200, (1, 200), generator=torch.Generator().manual_seed(0))
+    expected = peer(prompt).logits[0]
+
+    model = load_model(EngineConfig(model=str(directory), dtype="float32"))
+    run = PlannedRunner(model.decoder, max_model_len=256)
+    logits = run.run((run.new(prompt[0].tolist()), 200))
+    assert torch.allclose(logits[0], expected[-1], atol=1e-4 * float(expected.abs().max()))
+    theirs = AutoModelForCausalLM.from_pretrained(directory).eval()
+    assert torch.allclose(theirs(prompt).logits[0], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_file_computes_what_the_same_model_computes_as_safetensors(tmp_path, arch):
+    weights = write_gguf(tmp_path / "m.gguf", arch)
+    convert(tmp_path / "m.gguf", tmp_path / "out")
+    assert_computes(tmp_path / "out", hf_config(arch), weights)
+
+
 def test_the_divisors_of_a_llama_3_file_rotate_as_the_four_numbers_of_its_config(tmp_path):
     rope = {"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0}
     rope |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -110,19 +152,9 @@ def test_the_divisors_of_a_llama_3_file_rotate_as_the_four_numbers_of_its_config
     weights = write_gguf(tmp_path / "m.gguf", extra_tensors=divisors)
     converted = convert(tmp_path / "m.gguf", tmp_path / "out")
     assert converted.keys() == weights.keys(), "the divisors are a setting, not a weight"
-    config = AutoConfig.from_pretrained(tmp_path / "out")
+    config = hf_config("llama")
     config.rope_parameters = rope
-    peer = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-    peer.load_state_dict({name: torch.from_numpy(weight) for name, weight in weights.items()})
-    prompt = torch.randint(3, 200, (1, 300), generator=torch.Generator().manual_seed(0))
-    expected = peer(prompt).logits[0]
-
-    model = load_model(EngineConfig(model=str(tmp_path / "out"), dtype="float32"))
-    run = PlannedRunner(model.decoder, max_model_len=512)
-    logits = run.run((run.new(prompt[0].tolist()), 300))
-    assert torch.allclose(logits[0], expected[-1], atol=1e-4 * float(expected.abs().max()))
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
-    assert torch.allclose(theirs(prompt).logits[0], expected, atol=1e-3)
+    assert_computes(tmp_path / "out", config, weights)
 
 
 EXPERTS = {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}
@@ -131,13 +163,19 @@ EXPERTS = {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}
 @pytest.mark.parametrize(
     "arch, changes, words",
     [
-        ("gpt2", {}, "'gpt2'.*llama, qwen2, qwen3"),
+        ("gpt2", {}, "'gpt2'.*llama, qwen2, .*olmo2"),
         ("llama", {"metadata": {"llama.rope.scaling.type": "linear"}}, "scaled rotary"),
         ("llama", {"metadata": {"llama.rope.scaling.factor": 4.0}}, "scaled rotary"),
         ("llama", {"metadata": {"llama.rope.scale_linear": 4.0}}, "scaled rotary"),
         ("llama", {"extra_tensors": EXPERTS}, "ffn_gate_exps"),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
-        ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule"),
+        ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule.*or a newer GGUF file"),
+        ("llama", {"pre": None}, "gpt2/default"),
+        ("llama", {"metadata": {"split.count": 3}}, r"one of 3 files \(\*-of-00003.gguf\): join"),
+        ("llama", {"metadata": {"llama.attention.value_length": 8}}, "heads of several sizes"),
+        ("llama", {"metadata": {"llama.rope.dimension_count": 8}}, "rotates only a part"),
+        ("granite", {"metadata": {"granite.rope.scaling.finetuned": False}}, "no rotary"),
+        ("phi3", {"metadata": {"phi3.attention.sliding_window": 256}}, "sliding-window"),
         ("llama", {"integers": "output_norm.weight"}, "stores its weights as I32.*use a Q4"),
     ],
 )

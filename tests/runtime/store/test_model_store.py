@@ -230,14 +230,14 @@ def test_the_list_has_the_aliases_first_and_then_all_local_models(tmp_path, tiny
     shop = Shop(tmp_path, FakeHub(cached={SMOLLM2_HUB_ID: snapshot}))
     converted = shop.store.resolve(str(tmp_path / "smollm2.gguf"))
     listings = shop.store.listings()
-    paths = [HOUSE_FOLDER, snapshot, None, None, converted, snapshot]
+    paths = [HOUSE_FOLDER, snapshot, None, None, None, converted, snapshot]
     assert [listing.path for listing in listings] == paths
-    assert shop.store.resolve(listings[4].name) == converted, "each name works with --model"
+    assert shop.store.resolve(listings[5].name) == converted, "each name works with --model"
     found = {listing.name: listing.provenance for listing in listings}
     hub = ("float32", "from the Hugging Face Hub", "Apache-2.0")
     assert found["smollm2"] == found[SMOLLM2_HUB_ID] == hub
     assert found["house"] == ("bf16", "from the package minivllm", "Apache-2.0")
     assert found["tiny-random"] is None, "it has not been created yet"
-    assert listings[4].provenance[:2] == ("float32", f"from {tmp_path / 'smollm2.gguf'}")
+    assert listings[5].provenance[:2] == ("float32", f"from {tmp_path / 'smollm2.gguf'}")
     mine = shutil.copytree(snapshot, tmp_path / "mine")
     assert provenance_of(mine) == ("float32", "from this directory", "not stated")

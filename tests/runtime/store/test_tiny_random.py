@@ -1,20 +1,22 @@
-"""The tiny random model: reproducible, complete, and sensitive to every token."""
+"""The tiny random models: reproducible, complete, and sensitive to every token."""
 
 import filecmp
 
+import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from minivllm.runtime.store.toys import write_tiny_random
+from minivllm.runtime.store.toys import WRITERS
 
 
-def test_it_is_small_and_the_same_every_time(tmp_path):
+@pytest.mark.parametrize(("model", "most"), [("tiny-random", 500_000), ("tiny-moe", 2_000_000)])
+def test_it_is_small_and_the_same_every_time(model, most, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        write_tiny_random(tmp_path / name)
+        WRITERS[model](tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False) == (names, [], [])
-    assert sum((tmp_path / "a" / name).stat().st_size for name in names) < 500_000
+    assert sum((tmp_path / "a" / name).stat().st_size for name in names) < most
 
 
 def test_its_next_token_depends_on_the_first_of_many_far_more_than_on_rounding(tiny_random_path):

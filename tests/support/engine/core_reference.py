@@ -23,7 +23,7 @@ from support.engine.core_reference_memory import Asked, Plain, PlainMemory
 GIVEN = (
     ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokensNamed, ev.TokenSampled, ev.TextFlushed,
     ev.OptionChanged, ev.RequestAborted, ev.BeamPruned, ev.BeamsFound, ev.AttentionMass,
-    ev.TokenAttention, ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated, ev.DraftProposed,
+    ev.TokenAttention, ev.ExpertsRouted, ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated, ev.DraftProposed,
     ev.DraftVerified,
 )  # fmt: skip
 

@@ -8,9 +8,41 @@ import torch
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
 from tokenizers import pre_tokenizers
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
 HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
+MAX_LENGTH, ORIGINAL_LENGTH, ROPE_THETA, ATTENTION_FACTOR = 512, 256, 5000.0, 1.25
+SHORT, LONG = [1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 8.0, 30.0]
+"""Divisors of Phi-4-mini's frequencies: half of a head is rotated."""
+_HF_KEYS = {
+    "smollm3": {"num_hidden_layers": 4},  # every fourth layer does not rotate
+    "granite": {
+        "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5,
+        "logits_scaling": 4.0,
+    },
+    "phi3": {
+        "rope_parameters": {
+            "rope_type": "longrope", "rope_theta": ROPE_THETA, "partial_rotary_factor": 0.5,
+            "short_factor": SHORT, "long_factor": LONG, "attention_factor": ATTENTION_FACTOR,
+            "original_max_position_embeddings": ORIGINAL_LENGTH,
+        },
+        "original_max_position_embeddings": ORIGINAL_LENGTH, "bos_token_id": 1, "eos_token_id": 2,
+    },
+    "olmo2": {"eos_token_id": 2},
+}  # fmt: skip
+"""Architecture -> keys of its config that the others lack."""
+_METADATA = {
+    "granite": {
+        "granite.embedding_scale": 12.0, "granite.attention.scale": 0.25,
+        "granite.residual_scale": 0.5, "granite.logit_scale": 4.0,
+    },
+    "phi3": {
+        "phi3.rope.dimension_count": HEAD_SIZE // 2, "phi3.attention.sliding_window": MAX_LENGTH,
+        "phi3.rope.scaling.attn_factor": ATTENTION_FACTOR,
+        "phi3.rope.scaling.original_context_length": ORIGINAL_LENGTH,
+    },
+}  # fmt: skip
+_TENSORS = {"phi3": {"rope_factors_short.weight": SHORT, "rope_factors_long.weight": LONG}}
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 VOCABULARY = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "12"]
 MERGES = ["Ġ a", "1 2"]
@@ -19,15 +51,20 @@ CHAT_TEMPLATE = (
 )
 
 
-def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
-    """Random weights of a tiny model under Hugging Face names."""
+def hf_config(arch: str, tied: bool = False) -> PreTrainedConfig:
+    """The tiny model's config, as its safetensors form has it."""
     sizes = {"vocab_size": len(VOCABULARY), "hidden_size": HIDDEN, "intermediate_size": MLP}
     sizes |= {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "head_dim": HEAD_SIZE}
-    config = AutoConfig.for_model(
-        arch, **sizes, num_key_value_heads=KV_HEADS, tie_word_embeddings=tied, pad_token_id=0
-    )
+    sizes |= {"num_key_value_heads": KV_HEADS, "max_position_embeddings": MAX_LENGTH}
+    others = {"rope_parameters": {"rope_type": "default", "rope_theta": ROPE_THETA}}
+    others |= {"rms_norm_eps": 1e-5, "tie_word_embeddings": tied, "pad_token_id": 0}
+    return AutoConfig.for_model(arch, **(sizes | others | _HF_KEYS.get(arch, {})))
+
+
+def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
+    """Random weights of a tiny model under Hugging Face names."""
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
+        model = AutoModelForCausalLM.from_config(hf_config(arch, tied))
     random = np.random.default_rng(0)
     return {
         name: random.standard_normal(weight.shape).astype(np.float32)
@@ -35,7 +72,7 @@ def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
     }
 
 
-def _gguf_name(hf_name: str) -> str:
+def _gguf_name(hf_name: str, arch: str) -> str:
     renames = {
         "model.embed_tokens": "token_embd",
         "lm_head": "output",
@@ -52,14 +89,19 @@ def _gguf_name(hf_name: str) -> str:
         "mlp.gate_proj": "ffn_gate",
         "mlp.up_proj": "ffn_up",
         "mlp.down_proj": "ffn_down",
+        "self_attn.qkv_proj": "attn_qkv",
+        "mlp.gate_up_proj": "ffn_up",
+        "post_feedforward_layernorm": "post_ffw_norm",
     }
+    if arch == "olmo2":
+        renames["post_attention_layernorm"] = "post_attention_norm"
     for theirs, ours in renames.items():
         hf_name = hf_name.replace(theirs, ours)
     return hf_name
 
 
 def _llama_cpp_order(weight: np.ndarray, num_heads: int) -> np.ndarray:
-    """Permute Llama's query and key weights as llama.cpp's converter does."""
+    """Permute query and key weights as llama.cpp's converter does."""
     halves = weight.reshape(num_heads, 2, weight.shape[0] // num_heads // 2, *weight.shape[1:])
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
@@ -70,7 +112,7 @@ def write_gguf(
     *,
     tied: bool = False,
     type_: GGMLQuantizationType = GGMLQuantizationType.F32,
-    pre: str = "gpt-2",
+    pre: str | None = "gpt-2",
     metadata: dict[str, Any] | None = None,
     extra_tensors: dict[str, np.ndarray] | None = None,
     integers: str = "",
@@ -81,19 +123,20 @@ def write_gguf(
     """
     weights = hf_weights(arch, tied)
     writer = GGUFWriter(path, arch)
-    writer.add_context_length(512)
+    writer.add_context_length(MAX_LENGTH)
     writer.add_embedding_length(HIDDEN)
-    writer.add_block_count(LAYERS)
+    writer.add_block_count(hf_config(arch).num_hidden_layers)
     writer.add_feed_forward_length(MLP)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
-    writer.add_rope_freq_base(5000.0)
+    writer.add_rope_freq_base(ROPE_THETA)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_key_length(HEAD_SIZE)
     writer.add_value_length(HEAD_SIZE)
     writer.add_rope_dimension_count(HEAD_SIZE)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
+    if pre is not None:
+        writer.add_tokenizer_pre(pre)
     writer.add_token_list(VOCABULARY)
     writer.add_token_types([3] * len(SPECIAL) + [1] * (len(VOCABULARY) - len(SPECIAL)))
     writer.add_token_merges(MERGES)
@@ -101,21 +144,23 @@ def write_gguf(
     writer.add_eos_token_id(2)
     writer.add_add_bos_token(False)
     writer.add_chat_template(CHAT_TEMPLATE)
-    for key, value in (metadata or {}).items():
+    for key, value in (_METADATA.get(arch, {}) | (metadata or {})).items():
         writer.kv_data[0].pop(key, None)
-        {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)](
-            key, value
-        )
+        adders = {str: writer.add_string, int: writer.add_uint32}
+        adders |= {float: writer.add_float32, bool: writer.add_bool}
+        adders[type(value)](key, value)
     for name, weight in weights.items():
-        if arch == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+        permuted = arch in ("llama", "granite", "smollm3")
+        if permuted and name.endswith(("q_proj.weight", "k_proj.weight")):
             weight = _llama_cpp_order(weight, HEADS if "q_proj" in name else KV_HEADS)
-        if _gguf_name(name) == integers:
+        if _gguf_name(name, arch) == integers:
             writer.add_tensor(integers, weight.astype(np.int32))
             continue
         plain = weight.ndim == 1 or type_ == GGMLQuantizationType.F32
         used = GGMLQuantizationType.F32 if plain else type_
-        writer.add_tensor(_gguf_name(name), quantize(weight, used), raw_dtype=used)
-    for name, tensor in (extra_tensors or {}).items():
+        writer.add_tensor(_gguf_name(name, arch), quantize(weight, used), raw_dtype=used)
+    extra = {name: np.array(x, np.float32) for name, x in _TENSORS.get(arch, {}).items()}
+    for name, tensor in (extra | (extra_tensors or {})).items():
         writer.add_tensor(name, tensor)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -18,7 +18,7 @@ from minivllm.tui.state.model import DashboardModel
 WITHOUT_A_SENTENCE = {
     ev.StepBegin, ev.StepScheduled, ev.StepEnd, ev.DraftProposed, ev.AttentionMass,
     ev.TokenAttention, ev.TokenExplained, ev.GrammarState, ev.TokensNamed, ev.TokenSampled,
-    ev.TextFlushed,
+    ev.TextFlushed, ev.ExpertsRouted,
 }  # fmt: skip
 """These have their own panel."""
 

@@ -26,9 +26,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.finished import REASONS
 
-SIGNS: dict[SequencePhase, str] = {
-    "queued": "░", "prefill": "▓", "decode": "█", "preempted": "▁",
-}  # fmt: skip
+SIGNS: dict[SequencePhase, str] = {"queued": "░", "prefill": "▓", "decode": "█", "preempted": "▁"}
 _STYLES: dict[SequencePhase, str] = {"queued": "muted", "preempted": "bad*"}
 """The other phases have the sequence's hue."""
 _PAINTED: tuple[SequencePhase, ...] = ("decode", "queued", "prefill", "preempted")

@@ -9,7 +9,6 @@ sequences is drawn as `+`.
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from types import MappingProxyType
 
 from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, FORCED_SIGN, FORCED_STYLE
 from minivllm.tui.draw.lines import Span
@@ -18,9 +17,10 @@ from minivllm.tui.state.model import DashboardModel
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
-DRAFT_SIGNS: Mapping[ShareKind, Span] = MappingProxyType(
-    {"draft": (DRAFT, DRAFT_STYLE), "forced": (FORCED_SIGN, FORCED_STYLE)}
-)
+DRAFT_SIGNS: Mapping[ShareKind, Span] = {
+    "draft": (DRAFT, DRAFT_STYLE),
+    "forced": (FORCED_SIGN, FORCED_STYLE),
+}
 
 
 def parts_of(record: StepRecord) -> list[Share]:

@@ -244,8 +244,8 @@ const APPLY = {
 
 // Kinds that change no state. A kind in neither list was written by a newer engine.
 const NO_CHANGE = [
-  "step.end", "block.missed", "attention.mass", "attention.tokens", "kernel.traced",
-  "token.explained",
+  "step.end", "block.missed", "attention.mass", "attention.tokens", "moe.routed",
+  "kernel.traced", "token.explained",
 ];
 export const KNOWN_KINDS = new Set([...Object.keys(APPLY), ...NO_CHANGE]);
 

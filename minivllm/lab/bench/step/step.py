@@ -106,6 +106,7 @@ class StepBench:
 
 
 def measure(args: argparse.Namespace) -> Report:
+    # Late, because `bench --help` imports this module, and both import torch.
     from minivllm.lab.bench.step.machine import measure_machine_speed, waiting_clock
     from minivllm.lab.bench.step.trace import write_trace
 

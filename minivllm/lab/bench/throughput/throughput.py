@@ -198,7 +198,7 @@ def _peers(
     device: str,
     stack: ExitStack,
 ) -> list[BenchEngine]:
-    from minivllm.lab.bench.throughput.weights_gguf import own_gguf, write_gguf
+    from minivllm.lab.bench.throughput.weights_gguf import own_gguf, write_gguf  # late: torch
 
     peers: list[BenchEngine] = []
     checkpoint = None
@@ -208,6 +208,7 @@ def _peers(
         checkpoint = resolve_for_transformers(args.model)
     for name, python in pythons.items():
         if python is None:
+            # Late: transformers is slow to import, and another peer does not need it.
             from minivllm.lab.bench.throughput.transformers_peer import TransformersPeer
 
             peers.append(TransformersPeer(checkpoint, args.dtype, device, args.peer_batch_size))
@@ -231,6 +232,7 @@ def _engines_in_formats(
     args: argparse.Namespace, options: dict[str, Any], stack: ExitStack
 ) -> list[BenchEngine]:
     """Return our engine with the model's weights written in each of `--formats`."""
+    # Late, because of torch.
     from minivllm.lab.bench.throughput.weights_gguf import INT8, formats_of, write_stored_copy
 
     engines = []

@@ -56,12 +56,12 @@ def write_stored_copy(checkpoint: Path, target: Path, format_: str) -> None:
 def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
     """Write the model in directory `checkpoint` to `path`. Raises `BenchError` if it cannot."""
     config = read_model_config(checkpoint)
-    if config.rope_scaling is not None:
-        raise BenchError(
-            "This benchmark cannot pass scaled rotary embeddings to llama.cpp: compare with"
-            " another model."
-        )
     arch = config.architecture.removesuffix("ForCausalLM").lower()  # such as qwen3
+    if config.rope_scaling is not None or arch not in ("llama", "qwen2", "qwen3"):
+        raise BenchError(
+            "This benchmark writes only Llama, Qwen2 and Qwen3 without scaled rotary embeddings for"
+            " llama.cpp: compare with another model."
+        )
     writer = gguf.GGUFWriter(path, arch)
     _add_shape(writer, config)
     theirs = {ours: name for name, ours in GGUF_NAMES.items()}

@@ -20,13 +20,6 @@ SMALL = WorkloadSpec("small", 3, prompt_len=(4, 20), output_len=(2, 5), shared_p
 QUICK = ["bench", "throughput", "--workload", "single", "--quick", "--rounds", "1", "--json"]
 
 
-class HandClock:
-    seconds = 0.0
-
-    def now(self) -> float:
-        return self.seconds
-
-
 class ScriptedEngine:
     """Returns the same token again and again, and records its calls."""
 

@@ -1,0 +1,51 @@
+"""llama.cpp reads the same GGUF file: the same token ids, and the same logits."""
+
+import json
+
+import pytest
+import torch
+from support.model import gguf_files
+from support.model.tiny_models import PlannedRunner
+from support.model.tokenizer_files import (
+    BYTE_LEVEL_RULES,
+    RECORDED,
+    SENTENCEPIECE,
+    digests,
+    write_tokenizer,
+)
+
+from minivllm.config import EngineConfig
+from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
+from minivllm.runtime.loader import load_model
+from minivllm.runtime.progress import silent
+
+pytest.importorskip("llama_cpp")
+
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5"]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_recorded_ids_are_those_of_llama_cpp(tmp_path, arch):
+    from support.model.llama_cpp_peer import token_ids
+
+    found = {}
+    for name in [*BYTE_LEVEL_RULES, *SENTENCEPIECE]:
+        write_tokenizer(tmp_path / "m.gguf", name, arch)
+        found[name] = digests(token_ids(tmp_path / "m.gguf"))
+    assert found == json.loads(RECORDED.read_text())
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_file_has_the_logits_of_llama_cpp(tmp_path, arch):
+    from support.model.llama_cpp_peer import logits
+
+    path, directory = tmp_path / "m.gguf", tmp_path / "out"
+    gguf_files.write_gguf(path, arch)
+    directory.mkdir()
+    convert_gguf(path, directory, silent)
+    prompt = torch.randint(3, 200, (150,), generator=torch.Generator().manual_seed(0)).tolist()
+    expected = torch.from_numpy(logits(path, prompt)[-1])
+    model = load_model(EngineConfig(model=str(directory), dtype="float32"))
+    run = PlannedRunner(model.decoder, max_model_len=256)
+    found = run.run((run.new(prompt), len(prompt)))[0]
+    assert torch.allclose(found, expected, atol=1e-4 * float(expected.abs().max()))
