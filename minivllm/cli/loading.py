@@ -51,8 +51,9 @@ def loading(model: str) -> Iterator[None]:
     """Import torch, then run the context. On a terminal, a spinner is shown."""
     spinner = nullcontext()
     if sys.stderr.isatty():
-        spinner = import_module("rich.console").Console(stderr=True).status("importing PyTorch ...")
-    with spinner as shown:
+        text = f"Loading PyTorch and {model} (a first start also builds the kernels) ..."
+        spinner = import_module("rich.console").Console(stderr=True).status(text)
+    with spinner:
         pressed = []
         usual = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
         gc.disable()  # imports drop few objects: looking for cycles takes a tenth of the time
@@ -63,7 +64,4 @@ def loading(model: str) -> Iterator[None]:
             signal.signal(signal.SIGINT, usual)
         if pressed:
             raise KeyboardInterrupt
-        if shown is not None:
-            first = "the first start on a machine also builds the kernels"
-            shown.update(f"loading {model} ({first}) ...")
         yield

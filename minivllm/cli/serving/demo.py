@@ -92,13 +92,13 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
     check_record(args.record)
     with ExitStack() as recordings:
         demo = _Demo(scenario, slow, args.record, recordings)
-        interrupt = None
+        interrupt, saved = None, ""
         try:
             if headless:
                 demo.run_headless(load_engine(config))
             else:
                 demo.stops_at = set(FIRSTS if args.slow else ())
-                demo.run_in_dashboard(args, config, tour)
+                saved = demo.run_in_dashboard(args, config, tour)
         except KeyboardInterrupt as pressed:
             interrupt = pressed
         if demo.thread is not None:
@@ -109,19 +109,13 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
             if not headless:
-                for words in filter(None, (demo.saved, _what_next(scenario, tour))):
-                    note(words)
+                other = "burst" if scenario.name == "memory-pressure" else "memory-pressure"
+                usual = f"Next: minivllm lesson (6 minutes), or minivllm demo --scenario {other}"
+                note(f"{saved}\n{NEXT if tour else usual}".lstrip())
             interrupt = error or interrupt
         if interrupt is not None:
             raise interrupt
     return 0
-
-
-def _what_next(scenario: Scenario, tour: Tour | None) -> str:
-    if tour is not None:
-        return NEXT
-    other = "burst" if scenario.name == "memory-pressure" else "memory-pressure"
-    return f"Next: minivllm lesson (6 minutes), or minivllm demo --scenario {other}"
 
 
 def _model_of_this_machine() -> str:
@@ -152,8 +146,6 @@ class _Demo:
         self._player: ScenarioPlayer
         self.is_over = False
         """Whether all requests, of the scenario and of the user, had ended at the last check."""
-        self.saved = ""
-        """The files that the user saved on leaving, in a sentence."""
         self.stops_at: set[type[ev.Event]] = set()
         """Kinds of events whose first one stops the run for a moment, so that it can be read."""
         self._is_first = False
@@ -193,8 +185,8 @@ class _Demo:
 
     def run_in_dashboard(
         self, args: argparse.Namespace, config: EngineConfig, tour: Tour | None
-    ) -> None:
-        """Show the dashboard until the user leaves, even after the scenario has ended."""
+    ) -> str:
+        """Show the dashboard until the user leaves; return what was saved then, in a sentence."""
 
         def build(progress: Progress) -> Built:
             engine = build_engine(config, progress, clock := StopClock())
@@ -214,7 +206,7 @@ class _Demo:
 
         starting = Starting(build)
         self.thread = starting.run(args, config.model, watch=self._scenario.watch)
-        self.saved = starting.app.context.saved
+        return starting.app.context.saved
 
     def _before_step(self, engine: LLMEngine) -> None:
         if self._is_first:

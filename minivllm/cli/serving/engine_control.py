@@ -29,9 +29,8 @@ _BURST_SIZE = 4
 class StopClock(MonotonicClock):
     """Real time without the pauses of a reader. Only the engine's thread uses it."""
 
-    def __init__(self) -> None:
-        self._lost = 0.0
-        self._stopped_at: float | None = None
+    _lost = 0.0
+    _stopped_at: float | None = None
 
     def now(self) -> float:
         return (self._stopped_at or time.monotonic()) - self._lost
@@ -47,12 +46,11 @@ class StopClock(MonotonicClock):
 class EngineThreadControl:
     """Implements `minivllm.tui.control.EngineControl` for one `EngineThread`.
 
-    The thread may be started later. With a `clock`, the run pauses with the picture, and the clock
-    is the engine's.
+    The thread may be started later. With the engine's `clock`, it pauses with the picture.
     """
 
     def __init__(self, thread: EngineThread, clock: StopClock | None = None) -> None:
-        self._thread, self._clock = thread, clock
+        self._thread, self._clock = thread, clock or StopClock()
         self.pauses_with_picture = clock is not None
         # `append` and `popleft` are atomic.
         self._messages: deque[str] = deque()
@@ -66,20 +64,16 @@ class EngineThreadControl:
         self._watch(self._thread.pause(), stops=True)
 
     def resume(self) -> None:
-        self._go_on()
+        self._call(self._clock.go_on)
         self._watch(self._thread.resume())
 
     def step(self) -> None:
-        self._go_on()
+        self._call(self._clock.go_on)
         self._watch(self._thread.step(), stops=True)
 
     def step_phase(self) -> None:
-        self._go_on()
+        self._call(self._clock.go_on)
         self._watch(self._thread.step_phase(), stops=True)
-
-    def _go_on(self) -> None:
-        if self._clock is not None:
-            self._call(self._clock.go_on)
 
     def add_request(
         self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
@@ -154,7 +148,7 @@ class EngineThreadControl:
     def _watch(self, future: Future, *, stops: bool = False) -> None:
         """Turn a failure of a command into a message. stops: the engine is paused after it"""
         future.add_done_callback(self._tell_refusal)
-        if stops and self._clock is not None:
+        if stops:
             future.add_done_callback(self._clock.stop)
 
     def _tell_refusal(self, future: Future) -> None:
