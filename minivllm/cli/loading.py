@@ -19,6 +19,8 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.progress import Progress
 
+_FIRST_START = "(the first start on a machine also builds the kernels)"
+
 
 def load_engine(config: EngineConfig) -> LLMEngine:
     with loading(config.model):
@@ -36,7 +38,7 @@ def load_model(config: EngineConfig, progress: Progress) -> "runtime.LoadedModel
     """Import torch and load the model. Not in the main thread, which gets signals."""
     progress("importing PyTorch")
     import_module("minivllm.runtime.model_runner")
-    progress(f"loading {config.model} (the first start on a machine also builds the kernels)")
+    progress(f"loading {config.model} {_FIRST_START}")
     return runtime.load_model(config, progress)
 
 
@@ -45,7 +47,8 @@ def loading(model: str) -> Iterator[None]:
     """Import torch, then run the context. On a terminal, a spinner is shown."""
     spinner = nullcontext()
     if sys.stderr.isatty():
-        spinner = import_module("rich.console").Console(stderr=True).status(f"Loading {model} ...")
+        text = f"Loading {model} {_FIRST_START} ..."
+        spinner = import_module("rich.console").Console(stderr=True).status(text)
     with spinner:
         pressed = []
         usual = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
