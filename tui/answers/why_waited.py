@@ -31,9 +31,9 @@ def with_wait(model: DashboardModel, seq_id: str, said: str) -> str:
     causes, reason = causes_of_wait(model, seq_id, waits[0][0].step, waits[0][1].step)
     waited = f" waited {plural(num_steps, 'step')}{time}{causes}"
     if (last := record.preemption) is not None:
-        many = f"{record.num_preemptions:,} times, the last time"
-        waited += f"; preempted {many if record.num_preemptions > 1 else 'once'} because"
-        waited += f" {whose_need(last)}"
+        number = record.num_preemptions
+        times = f"{number:,} times, the last time" if number > 1 else "once"
+        waited += f"{';' if causes else ':'} preempted {times} because {whose_need(last)}"
         reason = reason or ("no_blocks" if last.need > last.free else "")
     if record.end is None:
         return f"{said} It{waited}."
