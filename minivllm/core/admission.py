@@ -258,9 +258,12 @@ def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len
     need = num_shared + params.num_sequences * (num_blocks - num_shared)
     have = len(manager.pool.blocks)
     if need > have:
+        is_cut = prompt + output > max_model_len
+        cut = f", cut at max_model_len {max_model_len}" if is_cut else ""
         in_each = f" in each of {params.num_sequences} sequences" * (params.num_sequences > 1)
         raise RequestTooLargeError(
             f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt"
-            f" and {output} output tokens{in_each}, {manager.block_size} per block), but the cache"
-            f" has {have}: shorten the prompt, lower max_tokens, or use an engine with more blocks."
+            f" and {output} output tokens{cut}{in_each}, {manager.block_size} per block), but the cache"
+            f" has {have}: shorten the prompt, lower max_tokens, or give the engine more blocks"
+            " (--num-gpu-blocks-override)."
         )

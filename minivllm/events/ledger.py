@@ -86,9 +86,8 @@ class SequenceRecord(SequenceTimes):
     """The sequence from which this one was forked, or the nearest remembered ancestor."""
     num_cached_tokens: int = 0
     """Prompt tokens found in the prefix cache at the first admission."""
-    num_preemptions: int = 0
-    preemption: ev.RequestPreempted | None = None
-    """The most recent preemption."""
+    preemptions: list[ev.RequestPreempted] = field(default_factory=list)
+    """One for each `preempted` phase."""
     arrived_step: int = 0
     """The number of the last step before its arrival."""
     first_token_step: int | None = None
@@ -98,6 +97,15 @@ class SequenceRecord(SequenceTimes):
     def phase(self) -> SequencePhase:
         """The newest phase."""
         return self.phases[-1].phase
+
+    @property
+    def num_preemptions(self) -> int:
+        return len(self.preemptions)
+
+    @property
+    def preemption(self) -> ev.RequestPreempted | None:
+        """The most recent preemption."""
+        return self.preemptions[-1] if self.preemptions else None
 
     @property
     def is_fork(self) -> bool:
@@ -162,8 +170,7 @@ class RequestLedger:
         record = self.sequences[event.seq_id]
         self.num_running -= 1
         record.phases.append(PhaseStart(event.step, event.t, "preempted"))
-        record.num_preemptions += 1
-        record.preemption = event
+        record.preemptions.append(event)
 
     def forked(self, event: ev.RequestForked) -> None:
         # The fork inherits the parent's waiting time, but not its preemptions.
@@ -172,8 +179,7 @@ class RequestLedger:
             seq_id=event.seq_id,
             parent=event.parent,
             phases=[PhaseStart(event.step, event.t, "decode")],
-            num_preemptions=0,
-            preemption=None,
+            preemptions=[],
         )
         record.request.num_sequences += 1
         self.num_running += 1

@@ -51,12 +51,16 @@ class TestPriority:
 class TestTheDoor:
     def test_a_request_that_can_never_fit_is_refused_and_the_others_go_on(self):
         # vLLM #39734: such a request waits for ever, and so does everyone behind it.
-        engine = WatchedEngine(num_blocks=4)
+        engine = WatchedEngine(num_blocks=4, max_model_len=40)
         # 16 tokens are computed, the whole pool; the 17th is only sampled.
         engine.add("fits", prompt(8), max_tokens=9)
         with pytest.raises(
             RequestTooLargeError, match=r"needs up to 5 KV cache blocks.*the cache has 4"
         ):
             engine.add("never", prompt(8), max_tokens=10)
+        # The numbers add up where the model's length cuts them, and the option is named.
+        cut = r"8 prompt and 90 output tokens, cut at max_model_len 40.*--num-gpu-blocks-override"
+        with pytest.raises(RequestTooLargeError, match=cut):
+            engine.add("cut", prompt(8), max_tokens=90)
         engine.run()
         assert engine.token_ids("fits") == expected_output(prompt(8), 9)

@@ -106,7 +106,8 @@ def state_of(replica: Replica) -> EngineState:
         SimpleNamespace(
             scheduler=replica.scheduler,
             last_plan=replica.plan,
-            watchers=SimpleNamespace(names=names, explainer=explainer),
+            names=names,
+            watchers=SimpleNamespace(explainer=explainer),
             output_processor=outputs,
         )
     )

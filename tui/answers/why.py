@@ -7,8 +7,9 @@ may not exist yet, or its history may already be dropped; then the sentence says
 
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_sequences import list_names, reason_to_wait, why_sequence
+from minivllm.tui.answers.why_waited import with_wait
 from minivllm.tui.draw.selection import Selection
-from minivllm.tui.state.decisions import cause_of_preemption, experts_read
+from minivllm.tui.state.decisions import experts_read, whose_need
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 
@@ -22,7 +23,7 @@ def why(model: DashboardModel, selection: Selection) -> str:
         return _of_the_moment(model)
     match target.kind:
         case "sequence":
-            return why_sequence(model, target.key)
+            return with_wait(model, target.key, why_sequence(model, target.key))
         case "token":
             return why_sequence(model, selection.seq_id)
         case "block":
@@ -41,8 +42,10 @@ def why_step(model: DashboardModel, step: int) -> str:
             f"Step {step:,} is not in memory: it is later than this moment, or none of the"
             f" last {STEPS_KEPT} steps."
         )
+    back = model.fold.step - step
+    ago = f", {plural(back, 'step')} back," if back else ""
     used = (
-        f"Step {step:,} scheduled {record.used:,} of"
+        f"Step {step:,}{ago} scheduled {record.used:,} of"
         f" {plural(record.budget, 'token')} ({record.decode_tokens:,} decode,"
         f" {record.prefill_tokens:,} prefill{_drafts(record)})"
     )
@@ -61,9 +64,7 @@ def _drafts(record: StepRecord) -> str:
 
 def _preempted_in(record: StepRecord) -> str:
     victims = [
-        f"preempted {short_name(victim.seq_id)} because"
-        f" {'it' if victim.victim_of == victim.seq_id else short_name(victim.victim_of)}"
-        f" {cause_of_preemption(victim.need, victim.free)}"
+        f"preempted {short_name(victim.seq_id)} because {whose_need(victim)}"
         for victim in record.preempted
     ]
     return f" and {', and '.join(victims)}" if victims else ""
@@ -116,7 +117,7 @@ def _of_the_moment(model: DashboardModel) -> str:
     if record is not None and record.preempted:
         return why_step(model, record.step)
     if fold.waiting:
-        return why_sequence(model, fold.waiting[0])
+        return with_wait(model, fold.waiting[0], why_sequence(model, fold.waiting[0]))
     free = len(fold.free_queue)
     if fold.running and free <= len(fold.blocks) * _NEARLY_FULL:
         return (

@@ -11,7 +11,7 @@ from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import PASSED_REASONS, DeferReason
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_tokens import why_token
-from minivllm.tui.state.decisions import PHRASES, cause_of_preemption, deferral, phrase
+from minivllm.tui.state.decisions import PHRASES, deferral, phrase, whose_need
 from minivllm.tui.state.drafts import DrawnDraft
 from minivllm.tui.state.explanations import piece_of
 from minivllm.tui.state.model import DashboardModel
@@ -106,11 +106,8 @@ def _preempted(sequence: SequenceState, record: SequenceRecord | None, name: str
     if record is None or record.preemption is None:
         yield f"{name} was preempted"
     else:
-        preemption = record.preemption
-        short = cause_of_preemption(preemption.need, preemption.free)
-        is_own = preemption.victim_of == preemption.seq_id
-        whose = "it" if is_own else short_name(preemption.victim_of)
-        yield f"{name} was preempted in step {preemption.step:,}: {whose} {short}"
+        step = record.preemption.step
+        yield f"{name} was preempted in step {step:,}: {whose_need(record.preemption)}"
     yield (
         f"Its {plural(sequence.num_tokens, 'token')} must be recomputed, except those still in"
         " the cache"

@@ -149,9 +149,10 @@ class EngineKeys:
     def xray(self) -> None:
         if (control := self._control()) and (seq_id := self._select_running()):
             control.trace_kernel(seq_id)
+            step = " Press → for that step." if control.state().paused else ""
             self._app.tell(
-                f"The kernel is traced at the next token of {short_name(seq_id)}. This takes some"
-                " seconds; the trace appears on the Blocks screen (2)."
+                f"The kernel is traced at the next token of {short_name(seq_id)}.{step} This takes"
+                " some seconds; the trace appears on the Blocks screen (2)."
             )
 
     def tokens(self) -> None:

@@ -58,8 +58,7 @@ PHRASES = {
     "miss.prompt_logprobs": "prompt log-probabilities were requested",
     "miss.last_block_not_looked_up": "vLLM never looks up the last block of a prompt",
     # How a sequence ended; `when` is "in step 12 with 40 tokens, including its prompt".
-    "end.stop": "finished {when}: the model sampled an end token, or its text reached a stop"
-    " string",
+    "end.stop": "finished {when}: an end token or a stop string",
     "end.length": "ended {when}, at its token limit",
     "end.abort": "was aborted {when}",
     # A waiting sequence that nothing keeps out any more.
@@ -88,6 +87,7 @@ EVENT_WORDS = {
     "request.resumed.cached": ("resumes in slot {slot}", ", {cached} tokens cached", "good"),
     "request.deferred": ("waits", ": {reason}", "warn"),
     "request.preempted": ("is preempted", ": {victim_of} {reason}", "bad"),
+    "request.preempted.itself": ("is preempted", ": it {reason}, and it is last in line", "bad"),
     "request.forked": ("is forked from {parent}", ", blocks shared", "good"),
     "request.beam_pruned": ("is pruned", ": others are better", "warn"),
     "request.beam_pruned.complete": ("is complete", ": one of the best texts so far", "good"),
@@ -252,6 +252,13 @@ def cause_of_preemption(need: int, free: int) -> str:
     return phrase(key, need=need, free=free)
 
 
+def whose_need(preemption: ev.RequestPreempted) -> str:
+    """Why a sequence was preempted: `ada needed 2 blocks, only 1 free`."""
+    is_own = preemption.victim_of == preemption.seq_id
+    whose = "it" if is_own else short_name(preemption.victim_of)
+    return f"{whose} {cause_of_preemption(preemption.need, preemption.free)}"
+
+
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
     """Why a sequence was not admitted. The unit of `need` and `free` depends on the reason."""
     key = f"defer.{reason}"
@@ -301,7 +308,7 @@ _FACTS = {
     ev.RequestResumed: lambda e: _admitted(e),
     ev.RequestDeferred: lambda e: ("", {"reason": deferral(e.reason, e.need, e.free)}),
     ev.RequestPreempted: lambda e: (
-        "",
+        ".itself" if e.victim_of == e.seq_id and e.need > 0 else "",
         {"victim_of": short_name(e.victim_of), "reason": cause_of_preemption(e.need, e.free)},
     ),
     ev.RequestForked: lambda e: ("", {"parent": short_name(e.parent)}),

@@ -15,6 +15,7 @@ import msgspec
 from minivllm.events import types as ev
 
 STEPS_KEPT = 240
+WAITS_KEPT = 64
 SHARES_KEPT = 48
 """Number of last steps that keep their shares."""
 
@@ -73,6 +74,8 @@ class PastSteps(msgspec.Struct):
     records: list[StepRecord] = []
     current: StepRecord | None = None
     current_shares: list[tuple[str, ShareKind, int]] = []
+    waits: list[tuple[ev.RequestDeferred, int]] = []
+    """A sequence's deferral, and the last of the steps that repeated it."""
 
     def apply(self, event: ev.Event) -> None:
         self.APPLY[type(event)](self, event)
@@ -108,6 +111,13 @@ class PastSteps(msgspec.Struct):
     def _deferred(self, event: ev.RequestDeferred) -> None:
         if self.current is not None:
             self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
+        for at in range(len(self.waits))[-8:]:  # a step can defer several sequences
+            first, last = self.waits[at]
+            same = (first.seq_id, first.reason) == (event.seq_id, event.reason)
+            if same and last >= event.step - 1:
+                self.waits[at] = (first, event.step)
+                return
+        self.waits = [*self.waits, (event, event.step)][-WAITS_KEPT:]
 
     def _sampled(self, event: ev.TokenSampled) -> None:
         if self.current is not None:

@@ -51,7 +51,8 @@ def test_a_preemption_names_its_beneficiary_and_an_eviction_names_the_owner(
     lines = told(memory_pressure)
     for event in (e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)):
         victim, whom = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
-        facts = (event.step, victim, "preempted", whom, event.need, event.free or "none")
+        reason = "last in line" if whom == victim else whom  # its own, or the beneficiary's
+        facts = (event.step, victim, "preempted", reason, event.need, event.free or "none")
         assert [line for line in lines if not missing_from(line, *facts)], facts
     assert any(" loses " in line and "evicted" in line for line in lines)
     model = DashboardModel(memory_pressure.header)

@@ -63,6 +63,8 @@ def test_a_step_is_explained_with_its_sums_and_its_unused_budget(memory_pressure
     for record in model.steps.records:
         said = ask_why(model, step(record.step))
         says(said, record.step, f"{record.used} of {record.budget}")
+        back = model.fold.step - record.step
+        assert (f"{back} step" in said) == (back > 0), "the screen shows another step"
         says(said, f"{record.decode_tokens} decode", f"{record.prefill_tokens} prefill")
         if (e := preempted.get(record.step)) is not None:
             says(said, "preempted", short(e.seq_id), short(e.victim_of), e.need, e.free)
@@ -199,6 +201,36 @@ def test_finished_sequences_are_explained_with_their_finish_reason(stage, ask) -
         says(said, name, done.step, done.num_tokens, reasons.pop(name))
     assert reasons == {}
     says(ask_why(model, sequence("zz.0")), "zz", "not known", 20)
+
+
+def test_a_finished_sequence_says_how_long_it_waited_and_why(
+    memory_pressure, shared_prefix, stage, ask
+) -> None:
+    for run in (memory_pressure.run(), shared_prefix.run()):
+        model = folded(run)
+        for record in model.ledger.sequences.values():
+            own = [e for e in run.events if getattr(e, "seq_id", None) == record.seq_id]
+            said, waited, since = ask_why(model, sequence(record.seq_id)), 0, None
+            for e in own:
+                if isinstance(e, ev.RequestArrived | ev.RequestPreempted):
+                    since = e.step
+                elif isinstance(e, ev.RequestAdmitted | ev.RequestResumed):
+                    waited += e.step - since
+            lost = [e for e in own if isinstance(e, ev.RequestPreempted)]
+            assert (f"waited {waited} steps" in said) == (waited > 1)
+            assert ("preempted" in said) == bool(lost)
+            says(said, *(str(e.need) for e in lost[-1:]), record.end.step)
+    said = ask_why(model, sequence("r4.0"))
+    assert said.startswith("r4 waited 48 steps: all 4 slots taken.")
+    assert said.endswith("--max-num-seqs.")
+    says(ask_why(model, sequence("r5.0")), "behind r4", "all 4 slots taken")
+    says(ask_why(folded(memory_pressure), sequence("r4.0")), "behind r3, r2 and r1", "8 blocks")
+
+
+def test_a_running_sequence_also_says_how_it_waited(memory_pressure) -> None:
+    model = folded(memory_pressure.run(63))
+    assert "r1.0" in model.fold.running
+    says(ask_why(model, sequence("r1.0")), "in step 63", "waited 12 steps", "preempted once", "r0")
 
 
 # ---- blocks ----

@@ -286,6 +286,11 @@ async def gives_the_panel_the_whole_screen(seat: Seat, key: str) -> None:
     assert panel(seat.app, "blockmap").size.width > 100
     await seat.press(key)
     await until(seat.pilot, lambda: panel(seat.app, "blockmap").size == before)
+    # One that has a share of a row, and not a whole row.
+    await seat.press("4")
+    seat.app.set_focus(panel(seat.app, "request-detail"))
+    await seat.press(key)
+    assert panel(seat.app, "request-detail").region.width == seat.app.size.width
 
 
 # ---- the engine in this process ----
@@ -398,9 +403,12 @@ def test_x_and_w_take_the_owner_of_the_selected_block_or_the_first_running_seque
         fold = app.model.fold
         first, last = fold.running[0], fold.running[-1]
         await pilot.press("X")
+        assert "Press →" not in told(app)[-1]
+        control.calls.append(("pause",))
         app.context.selection.clear()
         app.context.selection.choose(block(fold.sequences[last].block_table[-1]))
         await pilot.press("X")
+        assert "Press →" in told(app)[-1], "nothing is traced before the next step"
         assert [call for call in control.calls if call[0] == "trace_kernel"] == [
             ("trace_kernel", first), ("trace_kernel", last)
         ]  # fmt: skip

@@ -195,3 +195,27 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     assert missing_from(text, "done", done.num_tokens) == [] and " ".join(done.text.split()) in text
     panel.context = context_with(sequence("nobody.0"))
     assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
+
+
+def test_a_low_panel_keeps_the_waits_with_their_reasons_and_folds_the_decodes(
+    memory_pressure, shared_prefix
+) -> None:
+    panel = RequestDetail()
+    for stage, seq_id, because in (
+        (memory_pressure, "r2.0", "waits for 43 steps: r0 needed 1 block, none was free"),
+        (shared_prefix, "r4.0", "waits for 48 steps: all 4 slots taken"),
+    ):
+        panel.context = context_with(sequence(seq_id))
+        shown = rows(panel, folded(stage.run()), 90, 12)
+        assert missing_from(" ".join(shown), because, "…", "ends: done") == []
+        assert not any("decodes" in row for row in shown)
+
+
+def test_the_newest_requests_are_visible_beside_a_selected_older_one(shared_prefix) -> None:
+    model, panel = folded(shared_prefix.run()), Timelines()
+    ids = list(model.ledger.sequences)
+    panel.context = context_with(sequence(ids[3]))
+    shown = " ".join(rows(panel, model, 118, 6))
+    assert missing_from(shown, *(seq_id[:-2] for seq_id in ids[3:])) == []
+    panel.context = context_with(sequence(ids[0]))
+    assert ids[0][:-2] in " ".join(rows(panel, model, 118, 6)), "a selected one is in view"

@@ -147,7 +147,7 @@ class Header(Panel, can_focus=False):
         elif model.pace.is_timed and (rate := model.tokens_per_second()) is not None:
             yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (" tok/s", "muted"))
         if hits is not None:
-            where = " of prompt tokens" if width >= _ROOM_FOR_LABELS else ""
+            where = " of new prompts" if width >= _ROOM_FOR_LABELS else ""
             yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"), (where, "muted"))
         # Without preemptions, the zero gives way to the bytes of weights that a step reads.
         preempted = _opens("requests", *_count(counters.num_preemptions, "preempted"))

@@ -12,8 +12,9 @@ from rich.cells import cell_len
 from minivllm.events.ledger import PhaseStart, SequenceEnd, SequencePhase, SequenceRecord
 from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
+from minivllm.tui.answers.why_waited import causes_of_wait
 from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line, text_of, wrap, wrap_tail
-from minivllm.tui.state.decisions import sampling_words
+from minivllm.tui.state.decisions import sampling_words, whose_need
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.draft_words import acceptance
@@ -73,7 +74,7 @@ def shown_record(model: DashboardModel, chosen: str | None) -> SequenceRecord | 
 
 
 def _facts(model: DashboardModel, record: SequenceRecord, width: int, height: int) -> list[Line]:
-    """Facts in at most `height` rows. If there are too many, only the newest phases are shown."""
+    """Facts in at most `height` rows. If there are too many, the newest phases and the waits."""
     letter = model.letter(record.seq_id)
     word, style = state_of(record)
     head = Row(width).put(f"{letter or ' '} ", f"{model.hue(letter)}*")
@@ -82,11 +83,14 @@ def _facts(model: DashboardModel, record: SequenceRecord, width: int, height: in
     if sequence is not None and sequence.slot is not None:
         head.put(f" in slot {sequence.slot}", "muted")
     numbers = [head.line(), *_wrapped(_numbers(model, record), width)][:height]
-    phases = _wrapped(_phases(model, record), width)
-    room = height - len(numbers)
-    if len(phases) > room > 1:
-        return [*numbers, line(width, ("…", "muted")), *phases[1 - room :]]
-    return numbers + phases[len(phases) - min(room, len(phases)) :]
+    said, room = _phases(model, record), height - len(numbers)
+    rows = _wrapped(said, width)
+    if len(rows) > room:
+        # Waits and preemptions are why one reads this: fold what runs between them.
+        waits = _wrapped([span for span in said[:-1] if span[1] != "muted"], width)
+        rows = [line(width, ("…", "muted")), *_wrapped(said[-1:], width)]
+        rows = [*waits[: max(room - len(rows), 0)], *rows]
+    return numbers + rows[len(rows) - min(room, len(rows)) :]
 
 
 def _wrapped(sentences: list[Span], width: int) -> list[Line]:
@@ -138,20 +142,22 @@ def _numbers(model: DashboardModel, record: SequenceRecord) -> list[Span]:
 
 
 def _phases(model: DashboardModel, record: SequenceRecord) -> list[Span]:
-    sentences = []
+    sentences, preemptions = [], iter(record.preemptions)
     untils = [*record.phases[1:], record.end or model.fold]
     for start, until in zip(record.phases, untils, strict=True):
-        words, newest = _WORDS[start.phase], record.preemption
+        words = _WORDS[start.phase]
         if start is record.phases[0] and record.is_fork:
             words = "is forked and decodes"
-        if start.phase == "preempted" and newest is not None and newest.step == start.step:
-            whom = "itself" if newest.victim_of == newest.seq_id else short_name(newest.victim_of)
-            words = f"is preempted for {whom} and waits"
         if until.step > start.step:
             words += f" for {plural(until.step - start.step, 'step')}"
             words += f", {model.pace.words(until.t - start.t)}" if model.pace.is_timed else ""
             words += " so far" if until is model.fold else ""
-        style = "bad" if start.phase == "preempted" else "muted"
+        style = "muted"
+        if start.phase == "preempted":
+            words, style = f"{words}: {whose_need(next(preemptions))}", "bad"
+        elif start.phase == "queued":
+            causes, _ = causes_of_wait(model, record.seq_id, start.step, until.step)
+            words, style = words + causes, "warn" if causes else style
         sentences.append((_when(model, start) + words, style))
     if record.end is not None:
         is_cut = record.end.reason == "length"

@@ -156,18 +156,18 @@ def _window(
 ) -> tuple[int, list[SequenceRecord]]:
     """The index of the first row, and the rows.
 
-    The rows are around the selected sequence, or else where running and waiting sequences meet.
+    The rows are where running and waiting sequences meet, or as near as the selected one permits.
     """
     room = max(room, 1)
     if len(records) <= room:
         return 0, records
     ids = [record.seq_id for record in records]
-    if chosen in ids:
-        start = ids.index(chosen) - room // 2
-    else:
-        begun = [at for at, record in enumerate(records) if record.phase != "queued"]
-        start = (begun[-1] + 1 if begun else 0) + room // 3 - room
+    begun = [at for at, record in enumerate(records) if record.phase != "queued"]
+    start = (begun[-1] + 1 if begun else 0) + room // 3 - room
     start = min(max(start, 0), len(records) - room)
+    if chosen in ids:
+        at = ids.index(chosen)
+        start = min(max(start, at - room + 1), at)
     return start, records[start : start + room]
 
 
