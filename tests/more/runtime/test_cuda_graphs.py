@@ -2,11 +2,7 @@
 
 import pytest
 import torch
-from runtime.test_cuda_graphs import (
-    one_thread,
-    spy_on_runs,
-    static_runner,
-)
+from runtime.test_cuda_graphs import one_thread, spy_on_runs, static_runner
 from support.model.needs import interpreted
 from support.model.tiny_models import (
     PEERS,

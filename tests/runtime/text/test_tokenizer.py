@@ -151,11 +151,7 @@ def test_a_prompt_that_is_not_valid_unicode_is_refused(ours, text):
 
 @pytest.mark.parametrize(
     "name, contents",
-    [
-        ("tokenizer.json", "{}"),
-        ("tokenizer_config.json", "[1]"),
-        ("generation_config.json", "{"),
-    ],
+    [("tokenizer.json", "{}"), ("tokenizer_config.json", "[1]"), ("generation_config.json", "{")],
 )
 def test_a_damaged_file_is_named(tmp_path, tiny_random_path, name, contents):
     (copied(tiny_random_path, tmp_path) / name).write_text(contents)
