@@ -103,12 +103,8 @@ def test_a_step_is_one_line_for_all_decodes_and_one_for_all_tokens(tmp_path: Pat
     writer.take(step(1, "abc"))
     kinds = [json.loads(line)["ev"] for line in path.read_text().splitlines()]
     assert kinds[-5:] == [
-        "step.begin",
-        "step.decodes",
-        "tokens.named",
-        "tokens.sampled",
-        "step.end",
-    ]
+        "step.begin", "step.decodes", "tokens.named", "tokens.sampled", "step.end",
+    ]  # fmt: skip
     recording = Recording(path)
     assert recording.head.state == writer.fold.state
     events = list(recording.events(0, len(recording)))

@@ -177,11 +177,9 @@ def test_ids_beyond_the_models_embedding_are_not_in_the_vocabulary_and_end_nothi
 ):
     config = {"vocab_size": 200, "eos_token_id": 7}
     directory = copied(
-        tiny_random_path,
-        tmp_path,
-        config=config,
+        tiny_random_path, tmp_path, config=config,
         generation_config={"eos_token_id": [9, 200, 1 << 62]},
-    )
+    )  # fmt: skip
     (directory / "tokenizer_config.json").unlink()
     tokenizer = Tokenizer.from_directory(directory)
     assert (tokenizer.eos_token_ids, tokenizer.vocab_size) == ({9}, 200)

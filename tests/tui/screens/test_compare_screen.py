@@ -23,14 +23,11 @@ def two(stage, ask):
     def make(**options):
         asks = [
             ask(
-                f"r{index}",
-                " ".join(f"w{index}{k}" for k in range(30)),
-                "a b c d e f g h i j k l m",
-                index,
-                40,
+                f"r{index}", " ".join(f"w{index}{k}" for k in range(30)),
+                "a b c d e f g h i j k l m", index, 40,
             )
             for index in range(6)
-        ]
+        ]  # fmt: skip
         return stage(asks, num_blocks=24, **options).run()
 
     return make(), make(max_num_seqs=2, max_num_batched_tokens=16)
