@@ -36,7 +36,7 @@ CHOICES = {
     "stop": [[], ["e", "!"]], "stop_token_ids": [[], [9, 30, 31]],
     "logprobs": [None, 1], "prompt_logprobs": [None, 1],
 }  # fmt: skip
-SAMPLING = st.fixed_dictionaries({name: st.sampled_from(all) for name, all in CHOICES.items()})
+SAMPLING = st.fixed_dictionaries({name: st.sampled_from(of) for name, of in CHOICES.items()})
 PROMPTS = st.one_of(
     st.integers(1, len(STEM)).map(lambda length: STEM[:length]),
     st.lists(st.integers(0, 255), min_size=1, max_size=24),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from exercises.conftest import home  # noqa: F401  (a fixture)
+from exercises.conftest import home
 
 from minivllm.lessons.checker.catalogue import find_exercise
 

@@ -41,10 +41,8 @@ def best_next_tokens(peer, token_ids: list[int], count: int) -> list[tuple[int, 
 
 def ours(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
     def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
-        return [
-            Candidate(beam, *entry)
-            for entry in best_next_tokens(peer, token_ids, search.num_candidates)
-        ]
+        best = best_next_tokens(peer, token_ids, search.num_candidates)
+        return [Candidate(beam, *entry) for entry in best]
 
     return search_over_lists(prompt, search, candidates)
 
