@@ -71,13 +71,13 @@ class Tap:
     def connect(
         self,
         send: Callable[[list[Record]], None],
-        close: Callable[[], None],
+        close: Callable[..., None],
         check: Callable[[], None] | None = None,
     ) -> None:
         """Hook into all methods.
 
         send:  takes the records of a call
-        close: called at the end
+        close: called at the end, with the seconds for which vLLM may wait, or without
         check: called after each call, when its records have been sent
         """
         self._send, self._close, self._check = send, close, check
@@ -203,7 +203,7 @@ class Tap:
     def after_shutdown(self, *_: Any) -> None:
         self._end_step()
         self._end_call()
-        self._close()
+        self._close(10.0)
 
     # ---- a step ----
 

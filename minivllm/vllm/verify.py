@@ -3,6 +3,7 @@
 Not compared is what the scheduler does not know: rows of the batch, texts, reasons and times.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from minivllm.errors import EventLogError
@@ -19,42 +20,31 @@ class Verifier:
     def check(self) -> None:
         """Raise `EventLogError` with the first difference."""
         self.num_checks += 1
-        ours = self._ours()
-        for what, theirs in self._theirs().items():
-            if ours.get(what) != theirs:
-                raise EventLogError(
-                    f"step {self.fold.step}: {what} is {ours.get(what)} in the fold of the events"
-                    f" and {theirs} in vLLM"
-                )
+        for what, ours, theirs in self._both():
+            if ours != theirs:
+                where = f"step {self.fold.step}: {what} is"
+                raise EventLogError(f"{where} {ours} in the fold of the events, {theirs} in vLLM")
 
-    def _ours(self) -> dict[str, object]:
-        fold, state = self.fold, {}
-        for number, block in enumerate(fold.blocks):
-            state[f"block {number}"] = block.ref_cnt, block.hash
-        state |= {"free queue": list(fold.free_queue), "waiting": fold.waiting}
-        state |= {"running": fold.running, "requests": set(fold.sequences)}
-        for name, one in fold.sequences.items():
-            tokens = one.output_token_ids.tolist() if self._with_tokens else None
-            numbers = one.num_computed_tokens, one.num_preemptions, one.status
-            state[name] = one.block_table, tokens, *numbers
-        return state
-
-    def _theirs(self) -> dict[str, object]:
-        scheduler, manager, state = self._scheduler, self._scheduler.kv_cache_manager, {}
+    def _both(self) -> Iterator[tuple[str, object, object]]:
+        fold, scheduler = self.fold, self._scheduler
+        manager = scheduler.kv_cache_manager
+        pool = manager.block_pool
+        for ours, block in zip(fold.blocks, pool.blocks, strict=True):
+            theirs = block.ref_cnt, block.block_hash and short_hash(block.block_hash)
+            yield f"block {block.block_id}", (ours.ref_cnt, ours.hash), theirs
+        free = pool.free_block_queue.get_all_free_blocks()
+        yield "the free queue", list(fold.free_queue), [block.block_id for block in free]
+        yield "waiting", fold.waiting, [one.request_id for one in waiting_of(scheduler)]
+        yield "running", fold.running, [one.request_id for one in scheduler.running]
+        yield "who is there", fold.sequences.keys(), scheduler.requests.keys()
         tables = manager.coordinator.single_type_managers[0].req_to_blocks
-        for number, block in enumerate(manager.block_pool.blocks):
-            state[f"block {number}"] = (
-                block.ref_cnt,
-                block.block_hash and short_hash(block.block_hash),
-            )
-        free = manager.block_pool.free_block_queue.get_all_free_blocks()
-        state["free queue"] = [block.block_id for block in free]
-        state["waiting"] = [one.request_id for one in waiting_of(scheduler)]
-        state["running"] = [one.request_id for one in scheduler.running]
-        state["requests"] = set(scheduler.requests)
         for name, one in scheduler.requests.items():
-            tokens = list(one.output_token_ids) if self._with_tokens else None
+            ours, table = fold.sequences[name], [block.block_id for block in tables.get(name, ())]
+            yield f"the table of {name}", ours.block_table, table
             status = one.status.name.partition("_")[0]  # WAITING_FOR_... waits, too
-            table = [block.block_id for block in tables.get(name, ())]
-            state[name] = table, tokens, one.num_computed_tokens, one.num_preemptions, status
-        return state
+            numbers = one.num_computed_tokens, one.num_preemptions, status
+            own = ours.num_computed_tokens, ours.num_preemptions, ours.status
+            yield f"(computed tokens, preemptions, status) of {name}", own, numbers
+            if self._with_tokens:
+                tokens = list(one.output_token_ids)
+                yield f"the output of {name}", ours.output_token_ids.tolist(), tokens

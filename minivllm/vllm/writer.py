@@ -93,13 +93,13 @@ class Writer:
             raise EventLogError("the disk is slower than the scheduler")
         self._queue.put(records)
 
-    def close(self) -> None:
-        """Write what is left and close the file."""
+    def close(self, seconds: float = 0.0) -> None:
+        """Write what is left and close the file. Wait at most so long until that is done."""
         self._queue.put(None)
         if self._thread is None:
             self._file.close()
         elif current_thread() is not self._thread:
-            self._thread.join(timeout=10.0)
+            self._thread.join(timeout=seconds)
 
     def _run(self, fail: Callable[[Exception], None]) -> None:
         try:
@@ -119,7 +119,7 @@ def _compact(records: list[Record]) -> Iterator[Record]:
         _, steps, times, *columns = zip(*group, strict=True)
         if kind is TokensSampled:
             *columns, logprobs, (of_step, *_) = columns
-            logprobs = logprobs if any(logprobs) else []
-            yield kind, steps[0], times[0], *map(list, columns), [], list(logprobs), of_step
+            logprobs = [] if logprobs.count(None) == len(logprobs) else list(logprobs)
+            yield kind, steps[0], times[0], *map(list, columns), [], logprobs, of_step
         else:
             yield kind, steps[0], times[0], *map(list, columns)

@@ -1,7 +1,9 @@
 """Recordings survive accidents, refuse foreign files, and open at any step."""
 
+import json
 import random
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -11,9 +13,11 @@ from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events.perfetto import export_perfetto
+from minivllm.events.recording.compact import StepDecodes, TokensSampled
 from minivllm.events.recording.keyframes import Keyframes
 from minivllm.events.recording.lines import encode_event, encode_header, encode_state
 from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.reader import LogReader
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import RequestArrived
 
@@ -184,3 +188,41 @@ def test_the_file_on_disk_is_complete_after_each_step(tmp_path):
     # No close(), as if the process had been killed here.
     assert Recording(path).view_at_step(3).state == engine.engine.inspect()
     log.close()
+
+
+def compacted(path: Path, to: Path) -> int:
+    """Write the recording with one line for neighbouring decodes or tokens; return their number."""
+    kinds = {"step.scheduled": StepDecodes, "token.sampled": TokensSampled}
+
+    def key(line: dict) -> tuple:
+        plain = line["ev"] == "token.sampled" or line.get("kind") == "decode"
+        return (line["ev"], line["step"], line["t"]) if plain else (line["seq"],)
+
+    lines, written = [json.loads(one) for one in path.read_bytes().splitlines()], []
+    for name, group in groupby(lines[1:], key=key):
+        first, *rest = group
+        if not rest and len(name) == 1:
+            written.append(msgspec.json.encode(first) + b"\n")
+            continue
+        fields = {"seq_ids": [one["seq_id"] for one in (first, *rest)]}
+        if first["ev"] == "token.sampled":
+            fields["token_ids"] = [one["token_id"] for one in (first, *rest)]
+            fields["texts"] = [one["text"] for one in (first, *rest)]
+        else:
+            fields["num_computed_tokens"] = [one["num_computed_tokens"] for one in (first, *rest)]
+        numbers = first["seq"], first["step"], first["t"]
+        written.append(encode_event(kinds[first["ev"]](*numbers, **fields)))
+    to.write_bytes(msgspec.json.encode(lines[0]) + b"\n" + b"".join(written))
+    return len(lines) - 1 - len(written)
+
+
+def test_lines_that_stand_for_many_events_give_the_same_events_at_any_step(recorded, tmp_path):
+    engine, path, states = recorded
+    assert compacted(path, tmp_path / "compact.jsonl") > 200
+    recording = many_keyframes(tmp_path / "compact.jsonl")
+    assert list(recording.events(0, len(recording))) == engine.events
+    assert list(LogReader(tmp_path / "compact.jsonl")) == engine.events
+    for step in list(states)[5::9]:
+        assert msgspec.json.encode(recording.view_at_step(step).state) == states[step]
+    middle = len(recording) // 2
+    assert list(recording.events(middle, middle + 7)) == engine.events[middle : middle + 7]

@@ -73,7 +73,7 @@ class Manager:
 def tapped() -> tuple[Scheduler, Tap, list]:
     scheduler, sent = Scheduler(), []
     tap = Tap(scheduler, SimpleNamespace())
-    tap.connect(sent.append, lambda: sent.append("closed"))
+    tap.connect(sent.append, lambda *_: sent.append("closed"))
     return scheduler, tap, sent
 
 

@@ -164,7 +164,7 @@ def test_on_a_full_disk_the_recording_is_whole_up_to_the_last_call_and_the_tap_i
         for number in range(1, 30):
             writer.put(step(number, "ab"))
         assert failed.wait(SOON)
-        writer.close()
+        writer.close(SOON)
     assert REASON in str(errors[0]) and str(path) in str(errors[0])
     recording = Recording(path)
     assert recording.last_step > 0 and recording.size == recording.indexed_bytes

@@ -57,7 +57,7 @@ def _run_vllm(trace: TwinTrace, recording: Path, python: str) -> None:
     given = recording.with_suffix(".json")
     write_whole(given, msgspec.json.encode(trace))
     root = str(Path(minivllm.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root, "VLLM_LOGGING_LEVEL": "ERROR"}
+    environment = {**os.environ, "PYTHONPATH": root}
     command = [python, "-m", "minivllm.lab.twin.simulated", str(given)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True)
     given.unlink()

@@ -6,6 +6,7 @@ differences are intended: each has an id, the decision that explains it, and a t
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ _CACHE_FACTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Divergence:
     step: int
     fact: str
     ours: list[Any]
@@ -121,11 +122,11 @@ def read_steps(path: Path) -> dict[int, Facts]:
     return steps
 
 
-def differences(ours: Path, theirs: Path) -> list[Difference]:
+def differences(ours: Path, theirs: Path) -> list[Divergence]:
     """All facts that differ, in order. Those after the first can be its consequences."""
     own, other = read_steps(ours), read_steps(theirs)
     return [
-        Difference(
+        Divergence(
             step, fact, own[step][fact], other[step][fact], _intended(fact, own, other, step)
         )
         for step in sorted(own.keys() | other.keys())
@@ -145,14 +146,17 @@ def _intended(
     preempts_itself = any(victim == cause for victim, cause in theirs["preempted"])
     if fact == "scheduled" and preempts_itself and set(theirs[fact]) < set(ours[fact]):
         return GOES_ON
-    changed = set(theirs["admitted"]).difference(ours["admitted"])
-    missed = {name for name, why in theirs["missed"] if why == "last_block_not_looked_up"}
-    if fact == "admitted" and changed and {name for name, _ in changed} <= missed:
+    full = {name for name, why in theirs["missed"] if why == "last_block_not_looked_up"}
+    # Ours computes one token. If vLLM has no block or budget for its last block, it waits.
+    full |= {name for name, end in ours["admitted"] if (name, end - 1, end) in ours["scheduled"]}
+    pairs = zip_longest(ours["admitted"], theirs["admitted"])
+    first = next((a or b for a, b in pairs if a != b), ("", 0))
+    if fact == "admitted" and first[0] in full:
         return FULL_HIT
     return None
 
 
-def summary(found: list[Difference]) -> str:
+def summary(found: list[Divergence]) -> str:
     """How often each fact differs."""
     counts: dict[str, int] = defaultdict(int)
     for one in found:

@@ -35,14 +35,14 @@ def first_differences(folder: Path, seeds: range) -> Counter:
 @needs_vllm
 def test_random_traces_differ_from_vllm_only_as_intended(tmp_path):
     found = first_differences(tmp_path, range(40))
-    assert found.keys() <= {"equal", *INTENDED} and found["equal"] > 30
+    assert found.keys() <= {"equal", *INTENDED} and found["equal"] > 20
 
 
 @needs_vllm
 @pytest.mark.slow
 def test_five_hundred_random_traces_differ_from_vllm_only_as_intended(tmp_path):
     found = first_differences(tmp_path, range(500))
-    assert found.keys() == {"equal", *INTENDED} and found["equal"] > 400
+    assert found.keys() == {"equal", *INTENDED} and found["equal"] > 250
 
 
 @needs_vllm

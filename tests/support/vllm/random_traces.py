@@ -17,6 +17,9 @@ def random_trace(seed: int) -> TwinTrace:
     for number in range(rng.randint(5, 40)):
         step += rng.choice([0, 0, 1, 2, 5, 12])
         prompt = rng.choice(prefixes) + tokens(rng.randint(1, 60))
+        if requests and rng.random() < 0.05:  # whole blocks that are cached, perhaps
+            earlier = rng.choice(requests).prompt_token_ids
+            prompt = earlier[: len(earlier) // block_size * block_size] or prompt
         priority = rng.randint(0, 3) if policy == "priority" else 0
         output = tokens(rng.randint(1, 60))
         requests.append(TwinRequest(f"r{number}", prompt, output, step, priority))
