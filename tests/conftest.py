@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from support.suites import pytest_terminal_summary  # noqa: F401 (a hook of pytest)
+from support.suites import pytest_terminal_summary  # a hook of pytest
 
 # Import Triton now, if installed, in the mode for this machine: without a GPU it must interpret.
 # Model classes of transformers, which many test modules import, would import it too.
 with contextlib.suppress(ModuleNotFoundError):
-    import minivllm.kernels.mode  # noqa: F401
+    import minivllm.kernels.mode
 
 from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.store.model_store import ModelStore, resolve_model

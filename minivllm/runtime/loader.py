@@ -19,11 +19,7 @@ from minivllm.runtime.model.decoder import Decoder, random_weights
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.quantization.formats import FORMATS
-from minivllm.runtime.quantization.stored_weight import (
-    CheckpointWeight,
-    StoredWeight,
-    rows_at_once,
-)
+from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, rows_at_once
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.provenance import PLAIN_DTYPES, provenance_of
 from minivllm.runtime.text.tokenizer import Tokenizer
@@ -60,10 +56,7 @@ class LoadedModel:
 
 
 def load_model(
-    config: EngineConfig,
-    progress: Progress = print_progress,
-    *,
-    keep_quantized: bool = False,
+    config: EngineConfig, progress: Progress = print_progress, *, keep_quantized: bool = False
 ) -> LoadedModel:
     """Load the model that `config` names.
 

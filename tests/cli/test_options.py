@@ -40,11 +40,9 @@ def example(hint: object, default: object) -> tuple[list[str], object]:
 
 
 IN_COMPANY = {
-    "batch_size": {"batch_delay": 0.1},
-    "use_beam_search": {"n": 2},
-    "length_penalty": {"beam_width": 2},
-    "early_stopping": {"beam_width": 2},
-}
+    "batch_size": {"batch_delay": 0.1}, "use_beam_search": {"n": 2},
+    "length_penalty": {"beam_width": 2}, "early_stopping": {"beam_width": 2},
+}  # fmt: skip
 """Fields that are only valid together with another."""
 
 

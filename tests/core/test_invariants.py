@@ -81,9 +81,7 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
         lambda scene: scene.pool._cached.clear(),
         lambda scene: scene.pool._cached.update({b"x": {29: None}}),
     ],
-    "a block's hash matches its tokens": [
-        lambda scene: scene.second.token_ids.__setitem__(0, 7),
-    ],
+    "a block's hash matches its tokens": [lambda scene: scene.second.token_ids.__setitem__(0, 7)],
     "every running sequence has its own slot": [
         by(-1, "second", "slot"),
         set_to(None, "second", "slot"),
@@ -113,10 +111,10 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
         lambda scene: (scene.plan.scheduled.clear(), scene.first.block_table.pop()),
     ],
     "no block is in a block table twice": [
-        lambda scene: scene.first.block_table.__setitem__(1, scene.shared),
+        lambda scene: scene.first.block_table.__setitem__(1, scene.shared)
     ],
     "no write to a shared block": [
-        lambda scene: setattr(scene.second.block_table[-1], "ref_cnt", 2),
+        lambda scene: setattr(scene.second.block_table[-1], "ref_cnt", 2)
     ],
     "scheduled tokens <= budget": [
         set_to(12, "plan", "budget"),
@@ -128,10 +126,10 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
         lambda scene: setattr(scene.plan.scheduled[0], "num_tokens", 0),
     ],
     "the slots written in a step are distinct": [
-        lambda scene: scene.plan.scheduled.append(scene.plan.scheduled[0]),
+        lambda scene: scene.plan.scheduled.append(scene.plan.scheduled[0])
     ],
     "no sequence is admitted in a step that preempts": [
-        lambda scene: scene.plan.preempted.append(scene.waiting),
+        lambda scene: scene.plan.preempted.append(scene.waiting)
     ],
     "a step with work schedules something": [lambda scene: scene.plan.scheduled.clear()],
 }

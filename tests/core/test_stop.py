@@ -7,6 +7,7 @@ from minivllm.sampling_params import SamplingParams
 
 EOS, WORD, END = 9, 1, 5
 BY_EOS = Stop(RequestStatus.FINISHED_STOPPED)
+BY_EOS_AS_TOKEN = Stop(RequestStatus.FINISHED_STOPPED, EOS)
 BY_TOKEN = Stop(RequestStatus.FINISHED_STOPPED, END)
 BY_LENGTH = Stop(RequestStatus.FINISHED_LENGTH_CAPPED)
 
@@ -30,11 +31,7 @@ def after(output: list[int], max_model_len: int = 100, **params: object) -> Stop
         ([END], {"stop_token_ids": [4, END]}, BY_TOKEN),
         ([END], {"stop_token_ids": [4]}, None),
         ([END], {"stop_token_ids": [END], "ignore_eos": True}, BY_TOKEN),
-        (
-            [EOS],
-            {"stop_token_ids": [EOS], "ignore_eos": True},
-            Stop(RequestStatus.FINISHED_STOPPED, EOS),
-        ),
+        ([EOS], {"stop_token_ids": [EOS], "ignore_eos": True}, BY_EOS_AS_TOKEN),
         ([EOS], {"stop_token_ids": [EOS]}, BY_EOS),
     ],
 )

@@ -72,10 +72,8 @@ def test_calls_that_would_free_planned_blocks_are_refused_during_a_step(num_phas
     for _ in range(num_phases):
         engine.step_phase()
     state = engine.engine.inspect()
-    for wish in (
-        lambda: engine.engine.abort_request("a"),
-        lambda: engine.engine.set_option("max_num_seqs", 2),
-    ):
+    ours = engine.engine
+    for wish in (lambda: ours.abort_request("a"), lambda: ours.set_option("max_num_seqs", 2)):
         with pytest.raises(StepInProgressError, match="finish the step, then"):
             wish()
         assert engine.engine.inspect() == state

@@ -85,11 +85,7 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
     prefix = f"{name}."  # `block.hashed` may have no sequence
     own = [event for event in engine.events if str(getattr(event, "seq_id", "")).startswith(prefix)]
     found = [event.texts for event in own if isinstance(event, ev.BeamsFound)]
-    tokens = [
-        (event.seq_id, event.token_id, event.text)
-        for event in own
-        if isinstance(event, ev.TokenSampled)
-    ]
+    tokens = [(e.seq_id, e.token_id, e.text) for e in own if isinstance(e, ev.TokenSampled)]
     return found or sorted(tokens, key=lambda entry: entry[0])
 
 

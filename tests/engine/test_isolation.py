@@ -44,12 +44,8 @@ def broken_engine(
             return SamplingError("bad.0 has NaN.", sequence.seq_id)
         return engine.runner.sample(sequence)
 
-    hook, function = {
-        "early": ("before", fail),
-        "late": ("after", fail),
-        "sampling": ("draw", draw),
-    }[fails]
-    setattr(engine.runner, hook, function)
+    hooks = {"early": ("before", fail), "late": ("after", fail), "sampling": ("draw", draw)}
+    setattr(engine.runner, *hooks[fails])
     return engine
 
 

@@ -94,10 +94,7 @@ BEAMS = {"n": 2, "use_beam_search": True, "temperature": 0}
         ({**BEAMS, "early_stopping": "sometimes"}, "early_stopping must be"),
         ({**BEAMS, "prompt_logprobs": 1}, "prompt_logprobs"),
         ({"length_penalty": 2.0}, "length_penalty .* beam_width"),
-        (
-            {"min_tokens": 5, "max_tokens": 4},
-            "min_tokens is 5 but max_tokens is 4: lower .* or raise",
-        ),
+        ({"min_tokens": 5, "max_tokens": 4}, "min_tokens is 5 but max_tokens is 4: lower .* raise"),
         # Only the wrong one of many values is named.
         ({"logit_bias": {1: 0.0, 7: 101}}, r"logit_bias value .* from -100 to 100; got 101\.$"),
         ({"stop_token_ids": [3, -1]}, "stop_token_ids must be a whole number, at least 0; got -1"),

@@ -91,11 +91,7 @@ def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_gr
 
 def slow_notable(events: list[Event]) -> list[int]:
     """The first of each kind in a step."""
-    kinds = [
-        (event.step, type(event), i)
-        for i, event in enumerate(events)
-        if type(event) in NOTABLE_KINDS
-    ]
+    kinds = [(e.step, type(e), i) for i, e in enumerate(events) if type(e) in NOTABLE_KINDS]
     return [now[2] for before, now in pairwise([(None, None, -1), *kinds]) if before[:2] != now[:2]]
 
 

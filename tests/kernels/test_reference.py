@@ -29,11 +29,9 @@ def test_a_paged_context_gives_what_dense_attention_gives(group, seq_len):
     reshape_and_cache(key, value, key_cache, value_cache, slots)
 
     dense = functional.scaled_dot_product_attention(
-        query.transpose(0, 1),
-        key.repeat_interleave(group, dim=1).transpose(0, 1),
-        value.repeat_interleave(group, dim=1).transpose(0, 1),
-        is_causal=True,
-    ).transpose(0, 1)
+        query.transpose(0, 1), key.repeat_interleave(group, dim=1).transpose(0, 1),
+        value.repeat_interleave(group, dim=1).transpose(0, 1), is_causal=True,
+    ).transpose(0, 1)  # fmt: skip
     whole = paged_attention(
         query, key_cache, value_cache, block_table[None], [0, seq_len], [seq_len], head_size**-0.5
     )

@@ -6,11 +6,7 @@ import pytest
 import torch
 
 from minivllm.errors import ConfigError
-from minivllm.runtime.kv_cache import (
-    KVCacheSpec,
-    available_cpu_memory,
-    num_blocks_that_fit,
-)
+from minivllm.runtime.kv_cache import KVCacheSpec, available_cpu_memory, num_blocks_that_fit
 
 SMOLLM2_SPEC = KVCacheSpec(
     num_layers=30, num_kv_heads=3, head_size=64, block_size=16, dtype=torch.float32

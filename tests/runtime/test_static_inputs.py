@@ -56,28 +56,22 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
     rng = np.random.default_rng(seed)
     sequences: list[tuple[list[int], int]] = []
     for _ in range(40):
-        sequences = [
-            (table, length + 1)
-            for table, length in sequences
-            if length < 36 and rng.random() < 0.95
-        ]
+        sequences = [(table, n + 1) for table, n in sequences if n < 36 and rng.random() < 0.95]
         while (len(sequences) < MAX_NUM_ROWS and rng.random() < 0.5) or not sequences:
             sequences.append(([], int(rng.integers(1, 30))))
         if rng.random() < 0.2:
             rng.shuffle(sequences)
         for table, length in sequences:
             table += rng.integers(1, 1000, size=-(-length // BLOCK_SIZE) - len(table)).tolist()
-        inputs = inputs_of([table for table, _ in sequences], [length for _, length in sequences])
+        lengths = [length for _, length in sequences]
+        inputs = inputs_of([table for table, _ in sequences], lengths)
         static.set(inputs)
         count, rest = len(sequences), MAX_NUM_ROWS - len(sequences)
         assert static.on_device.token_ids[:count].tolist() == inputs.token_ids.tolist()
         assert static.on_device.positions[:count].tolist() == inputs.positions.tolist()
         slots = inputs.attention.slot_mapping.tolist()
         assert static.on_device.slot_mapping.tolist() == slots + [-1] * rest
-        assert static.on_device.seq_lens.tolist() == [
-            *(length for _, length in sequences),
-            *[0] * rest,
-        ]
+        assert static.on_device.seq_lens.tolist() == lengths + [0] * rest
         for row, (table, _) in zip(tables_on_device, sequences, strict=False):
             assert row[: len(table)].tolist() == table
 

@@ -14,22 +14,13 @@ from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.draft_model import DraftModelProposer, _Mirror
 
 CONFIG = EngineConfig(
-    model="tiny-random",
-    device="cpu",
-    dtype="float32",
-    attention_backend="torch",
-    num_gpu_blocks_override=24,
-    block_size=4,
-    max_model_len=80,
-    max_num_batched_tokens=16,
-    max_num_seqs=4,
-    check_invariants=True,
+    model="tiny-random", device="cpu", dtype="float32", attention_backend="torch",
+    num_gpu_blocks_override=24, block_size=4, max_model_len=80, max_num_batched_tokens=16,
+    max_num_seqs=4, check_invariants=True,
     speculative_config={
-        "method": "draft_model",
-        "model": "tiny-random",
-        "num_speculative_tokens": 3,
+        "method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 3,
     },
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

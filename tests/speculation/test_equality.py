@@ -24,36 +24,19 @@ from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 BASE = EngineConfig(
-    model="tiny-random",
-    device="cpu",
-    dtype="float32",
-    attention_backend="torch",
-    block_size=8,
-    max_model_len=96,
-    max_num_seqs=8,
-    check_invariants=True,
-)
+    model="tiny-random", device="cpu", dtype="float32", attention_backend="torch", block_size=8,
+    max_model_len=96, max_num_seqs=8, check_invariants=True,
+)  # fmt: skip
 STEM = [7, 8, 9, 10, 7, 8, 9, 11, 7, 8, 9, 10, 40, 41, 42, 7, 8, 9]
-SAMPLING = st.fixed_dictionaries(
-    {
-        "temperature": st.sampled_from([0.0, 0.7, 1.3]),
-        "top_p": st.sampled_from([1.0, 0.5]),
-        "top_k": st.sampled_from([0, 3]),
-        "repetition_penalty": st.sampled_from([1.0, 1.3]),
-        "presence_penalty": st.sampled_from([0.0, 0.5]),
-        "frequency_penalty": st.sampled_from([0.0, 0.5]),
-        "min_p": st.sampled_from([0.0, 0.1]),
-        "logit_bias": st.sampled_from([None, {9: 3.0, 200: -5.0}]),
-        "min_tokens": st.sampled_from([0, 6]),
-        "stop": st.sampled_from([[], ["e", "!"]]),
-        "stop_token_ids": st.sampled_from([[], [9, 30, 31]]),
-        "n": st.sampled_from([1, 1, 4]),
-        "seed": st.sampled_from([None, 3, 99]),
-        "max_tokens": st.integers(6, 24),
-        "logprobs": st.sampled_from([None, 1]),
-        "prompt_logprobs": st.sampled_from([None, 1]),
-    }
-)
+CHOICES = {
+    "temperature": [0.0, 0.7, 1.3], "top_p": [1.0, 0.5], "top_k": [0, 3], "min_p": [0.0, 0.1],
+    "repetition_penalty": [1.0, 1.3], "presence_penalty": [0.0, 0.5],
+    "frequency_penalty": [0.0, 0.5], "logit_bias": [None, {9: 3.0, 200: -5.0}],
+    "min_tokens": [0, 6], "max_tokens": range(6, 25), "n": [1, 1, 4], "seed": [None, 3, 99],
+    "stop": [[], ["e", "!"]], "stop_token_ids": [[], [9, 30, 31]],
+    "logprobs": [None, 1], "prompt_logprobs": [None, 1],
+}  # fmt: skip
+SAMPLING = st.fixed_dictionaries({name: st.sampled_from(of) for name, of in CHOICES.items()})
 PROMPTS = st.one_of(
     st.integers(1, len(STEM)).map(lambda length: STEM[:length]),
     st.lists(st.integers(0, 255), min_size=1, max_size=24),

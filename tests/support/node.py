@@ -21,11 +21,9 @@ def find_node() -> str | None:
 def run_node(script: Path, *arguments: str | Path) -> str:
     """Standard output of a script. Raises `AssertionError` with its errors if it fails."""
     done = subprocess.run(
-        [find_node(), str(script), *map(str, arguments)],
-        capture_output=True,
-        text=True,
+        [find_node(), str(script), *map(str, arguments)], capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 

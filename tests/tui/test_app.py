@@ -4,17 +4,7 @@ import asyncio
 from threading import Thread
 
 from support.full_disk import REASON, files_no_larger_than
-from support.tui.driven_app import (
-    all_drawn,
-    app_for,
-    drawn,
-    drive,
-    panel,
-    put,
-    settle,
-    told,
-    until,
-)
+from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, put, settle, told, until
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -53,8 +43,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_f
 
 
 def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_more_work_comes(
-    shared_prefix,
-    no_footer,
+    shared_prefix, no_footer
 ) -> None:
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
     engine, events = shared_prefix.engine, shared_prefix.events

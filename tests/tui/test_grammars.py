@@ -23,11 +23,9 @@ from minivllm.tui.widgets.steps.step_history import StepHistory
 
 NAME = {"type": "string", "pattern": "^[A-Z][a-z]{2,8}$"}
 SCHEMA = {
-    "type": "object",
-    "properties": {"first_name": NAME, "home_city": NAME},
-    "required": ["first_name", "home_city"],
-    "additionalProperties": False,
-}
+    "type": "object", "properties": {"first_name": NAME, "home_city": NAME},
+    "required": ["first_name", "home_city"], "additionalProperties": False,
+}  # fmt: skip
 FORM = StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True)
 
 
@@ -43,13 +41,9 @@ def run(house) -> FollowedRun:
     """A request with a schema and one without, both watched; forced tokens are drafted."""
     drafts = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2}
     run = FollowedRun(
-        house,
-        explain_tokens=True,
-        max_model_len=256,
-        max_num_seqs=3,
-        max_num_batched_tokens=64,
+        house, explain_tokens=True, max_model_len=256, max_num_seqs=3, max_num_batched_tokens=64,
         speculative_config=drafts,
-    )
+    )  # fmt: skip
     prompt = house.tokenizer.encode("Write a record for Hana, 27, from Tokyo.")
     form = {"ignore_eos": False, "structured_outputs": FORM, "max_tokens": 50, "seed": 1}
     run.add("form", prompt, form)

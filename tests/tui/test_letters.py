@@ -46,9 +46,7 @@ def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital(
         max_size=200,
     )
 )
-def test_live_sequences_have_different_letters_and_colours_while_they_last(
-    turns: list,
-) -> None:
+def test_live_sequences_have_different_letters_and_colours_while_they_last(turns: list) -> None:
     letters = Letters()
     for comes, name, index in turns:
         seq_id, before = f"{name}.{index}", {letters.hue(letters.of(peer)) for peer in letters.live}

@@ -41,58 +41,30 @@ _CHAT_TEMPLATE = (
 
 _SEED = 0
 _TINY_RANDOM: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "dtype": "float32",
-    "vocab_size": _MIN_VOCAB_SIZE,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
-    "max_position_embeddings": 2048,
-    "tie_word_embeddings": False,
-    "attention_bias": False,
-    "bos_token_id": _BOS,
-    "eos_token_id": _EOS,
-}
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "float32",
+    "vocab_size": _MIN_VOCAB_SIZE, "hidden_size": 64, "intermediate_size": 128,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+    "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    "max_position_embeddings": 2048, "tie_word_embeddings": False, "attention_bias": False,
+    "bos_token_id": _BOS, "eos_token_id": _EOS,
+}  # fmt: skip
 
 _TINY_MOE: dict[str, Any] = _TINY_RANDOM | {
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "model_type": "qwen3_moe",
-    "num_hidden_layers": 4,
-    "num_experts": 8,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 64,
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_hidden_layers": 4,
+    "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
     "norm_topk_prob": True,
-}
+}  # fmt: skip
 
 _QWEN3_06B: dict[str, Any] = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "dtype": "bfloat16",
-    "vocab_size": 151936,
-    "hidden_size": 1024,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1000000.0,
-    "max_position_embeddings": 40960,
-    "tie_word_embeddings": True,
-    "attention_bias": False,
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "dtype": "bfloat16",
+    "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072,
+    "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+    "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+    "max_position_embeddings": 40960, "tie_word_embeddings": True, "attention_bias": False,
     "use_sliding_window": False,
     # These are ids of our tokenizer, not of Qwen's.
-    "bos_token_id": _BOS,
-    "eos_token_id": _EOS,
-}
+    "bos_token_id": _BOS, "eos_token_id": _EOS,
+}  # fmt: skip
 """Source of the numbers: the `config.json` of Qwen/Qwen3-0.6B."""
 
 

@@ -27,12 +27,9 @@ def files_of_page(page: str, folder: Path) -> None:
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
-    environment = os.environ | {
-        "PYTHONPATH": str(folder),
-        "GIT_CEILING_DIRECTORIES": str(folder.parent),
-    }
+    env = os.environ | {"PYTHONPATH": str(folder), "GIT_CEILING_DIRECTORIES": str(folder.parent)}
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SOON
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=SOON
     )
 
 

@@ -4,16 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from exercises.conftest import home
 
 from minivllm.lessons.checker.catalogue import find_exercise
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep the developer's own progress and workspace untouched."""
-    monkeypatch.setenv("MINIVLLM_PROGRESS", str(tmp_path / "progress.json"))
-    monkeypatch.setenv("MINIVLLM_EXERCISES", str(tmp_path / "workspace"))
-    return tmp_path
 
 
 @pytest.fixture

@@ -52,14 +52,9 @@ def test_greedy_tokens_on_cuda_equal_those_on_the_cpu(
     tokens = {}
     for device, options in (("cpu", {}), ("cuda", BACKENDS[backend])):
         llm = LLM(
-            model="tiny-random",
-            device=device,
-            dtype="float32",
-            num_gpu_blocks_override=num_blocks,
-            max_num_batched_tokens=32,
-            check_invariants=True,
-            **options,
-        )
+            model="tiny-random", device=device, dtype="float32", num_gpu_blocks_override=num_blocks,
+            max_num_batched_tokens=32, check_invariants=True, **options,
+        )  # fmt: skip
         tokens[device] = [
             output.outputs[0].token_ids for output in llm.generate(PROMPTS, params, use_tqdm=False)
         ]

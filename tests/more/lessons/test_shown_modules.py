@@ -12,12 +12,9 @@ from minivllm.runtime.input_batch import InputBatch
 
 SIZE = 3
 OPTIONS = {
-    "num_blocks": 9,
-    "block_size": SIZE,
-    "max_num_seqs": 3,
-    "max_num_batched_tokens": 7,
+    "num_blocks": 9, "block_size": SIZE, "max_num_seqs": 3, "max_num_batched_tokens": 7,
     "enable_prefix_caching": False,
-}
+}  # fmt: skip
 
 
 def _trace(num_samples: int) -> dict:

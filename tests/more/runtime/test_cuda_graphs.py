@@ -2,11 +2,7 @@
 
 import pytest
 import torch
-from runtime.test_cuda_graphs import (
-    one_thread,
-    spy_on_runs,
-    static_runner,
-)
+from runtime.test_cuda_graphs import one_thread, spy_on_runs, static_runner
 from support.model.needs import interpreted
 from support.model.tiny_models import (
     PEERS,
@@ -52,10 +48,8 @@ def test_steps_with_a_chunk_or_with_attention_mass_are_not_padded(monkeypatch):
 
 def test_an_engine_that_preempts_and_forks_gives_the_same_tokens_as_with_torch():
     """Rows move, blocks change owners and sequences return: real steps with interpreted kernels."""
-    params = [
-        SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
-        for length in (20, 14, 9, 17)
-    ]
+    greedy = {"temperature": 0, "ignore_eos": True}
+    params = [SamplingParams(max_tokens=length, **greedy) for length in (20, 14, 9, 17)]
     params.append(SamplingParams(temperature=1.0, seed=1, n=3, max_tokens=7, ignore_eos=True))
     prompts = ["Hello there", "x", "Once upon", "abcdefgh", "Hello"]
     texts = {}

@@ -5,14 +5,8 @@ import json
 import pytest
 import torch
 from support.model import gguf_files
+from support.model import tokenizer_files as files
 from support.model.tiny_models import PlannedRunner
-from support.model.tokenizer_files import (
-    BYTE_LEVEL_RULES,
-    RECORDED,
-    SENTENCEPIECE,
-    digests,
-    write_tokenizer,
-)
 
 from minivllm.config import EngineConfig
 from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
@@ -21,21 +15,19 @@ from minivllm.runtime.progress import silent
 
 pytest.importorskip("llama_cpp")
 
-ARCHITECTURES = ["llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5"]
 
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", gguf_files.ARCHITECTURES)
 def test_the_recorded_ids_are_those_of_llama_cpp(tmp_path, arch):
     from support.model.llama_cpp_peer import token_ids
 
     found = {}
-    for name in [*BYTE_LEVEL_RULES, *SENTENCEPIECE]:
-        write_tokenizer(tmp_path / "m.gguf", name, arch)
-        found[name] = digests(token_ids(tmp_path / "m.gguf"))
-    assert found == json.loads(RECORDED.read_text())
+    for name in [*files.BYTE_LEVEL_RULES, *files.SENTENCEPIECE]:
+        files.write_tokenizer(tmp_path / "m.gguf", name, arch)
+        found[name] = files.digests(token_ids(tmp_path / "m.gguf"))
+    assert found == json.loads(files.RECORDED.read_text())
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", gguf_files.ARCHITECTURES)
 def test_a_file_has_the_logits_of_llama_cpp(tmp_path, arch):
     from support.model.llama_cpp_peer import logits
 

@@ -127,11 +127,8 @@ def check(run: Run) -> None:
     assert not run.failures, "\n\n".join(run.failures[:10])
     assert {"COVERAGE", "FUZZING"} <= run.phases
     schema = run.schema.raw_schema
-    labels = {
-        f"{method.upper()} {path}"
-        for path, methods in schema["paths"].items()
-        for method in methods
-    }
+    paths = schema["paths"].items()
+    labels = {f"{method.upper()} {path}" for path, methods in paths for method in methods}
     assert run.statuses.keys() == labels
     for label, statuses in run.statuses.items():
         assert statuses[200] > 0, label

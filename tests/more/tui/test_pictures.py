@@ -36,8 +36,7 @@ def comparable(svg: str) -> list[tuple]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*TOOL.SHOTS, *(pytest.param(name, marks=pytest.mark.slow) for name in TOOL.SIZED)],
+    "name", [*TOOL.SHOTS, *(pytest.param(name, marks=pytest.mark.slow) for name in TOOL.SIZED)]
 )
 def test_a_picture_is_what_the_dashboard_draws_today(
     name: str, tmp_path: Path, monkeypatch

@@ -3,16 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from support.tui.driven_app import (
-    SCREENS,
-    app_for,
-    drawn,
-    drive,
-    panel,
-    settle,
-    show_screen,
-    until,
-)
+from support.tui.driven_app import SCREENS, app_for, drawn, drive, panel, settle, show_screen, until
 from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey

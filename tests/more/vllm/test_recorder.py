@@ -1,35 +1,18 @@
-"""A real vLLM's scheduler and its recording say the same. Needs a Python that has vLLM:
+"""A real vLLM's scheduler and its recording say the same."""
 
-MINIVLLM_VLLM_PYTHON=/path/to/venv/bin/python make test-all
-"""
-
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from support.vllm.real_vllm import ROOT, needs_vllm, run_with_vllm
 
 from minivllm.events.recording.recording import Recording
 from minivllm.tui.state.model import MODELS
 
-ROOT = Path(__file__).resolve().parents[3]
 TRAFFIC = ROOT / "tests/support/vllm/random_traffic.py"
-VLLM_PYTHON = os.environ.get("MINIVLLM_VLLM_PYTHON", "")
-
-needs_vllm = pytest.mark.skipif(not VLLM_PYTHON, reason="MINIVLLM_VLLM_PYTHON is not set")
-
-
-def run_seeds(folder: Path, first: int, last: int) -> list[dict]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "VLLM_LOGGING_LEVEL": "ERROR"}
-    command = [VLLM_PYTHON, TRAFFIC, folder, str(first), str(last)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
 
 
 def check(folder: Path, first: int, last: int) -> None:
-    results = run_seeds(folder, first, last)
+    results = run_with_vllm(TRAFFIC, folder, str(first), str(last))
     assert [one["difference"] for one in results] == [None] * (last - first)
     assert all(one["num_checks"] > 200 for one in results)
     assert {one["is_async"] for one in results} == {False, True}

@@ -1,17 +1,12 @@
 """Every command that `to-vllm` prints is one that vLLM's own parser takes, with our values."""
 
 import json
-import os
 import shlex
-import subprocess
-from pathlib import Path
 
-import pytest
+from support.vllm.real_vllm import ROOT, needs_vllm, run_with_vllm
 
 from minivllm.cli import main
 
-ROOT = Path(__file__).resolve().parents[3]
-VLLM_PYTHON = os.environ.get("MINIVLLM_VLLM_PYTHON", "")
 PARSE = ROOT / "tests/support/vllm/parse_commands.py"
 
 COMMANDS = [
@@ -32,20 +27,14 @@ def commands_of(printed: str) -> list[list[str]]:
     return [["serve", *shlex.split(one.partition("\n")[0])] for one in commands]
 
 
-@pytest.mark.skipif(not VLLM_PYTHON, reason="MINIVLLM_VLLM_PYTHON is not set")
+@needs_vllm
 def test_vllms_own_parser_takes_every_command(capsys):
     commands = []
     for words in COMMANDS:
         assert main(["to-vllm", *words.split()]) == 0
         commands += commands_of(capsys.readouterr().out)
     assert len(commands) == len(COMMANDS) + 1, "two machines have a command each"
-    environment = {**os.environ, "VLLM_LOGGING_LEVEL": "ERROR"}
-    ended = subprocess.run(
-        [VLLM_PYTHON, PARSE], input=json.dumps(commands), env=environment, capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    parsed = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    parsed = run_with_vllm(PARSE, typed=json.dumps(commands))
     assert len(parsed) == len(commands)
     assert parsed[1]["max_num_seqs"] == 64 and parsed[1]["max_model_len"] == 512
     assert parsed[5]["scheduling_policy"] == "priority"

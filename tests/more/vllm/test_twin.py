@@ -1,24 +1,19 @@
 """minivllm's scheduler decides what vLLM's decides, apart from the intended differences."""
 
-import os
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import msgspec
 import pytest
 from support.vllm.random_traces import random_trace
+from support.vllm.real_vllm import ROOT, VLLM_PYTHON, needs_vllm, run_with_vllm
 
 from minivllm.cli import main
 from minivllm.lab.twin.difference import differences
 from minivllm.lab.twin.ours import run_ours
 
-ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = ROOT / "docs/assets/recordings/memory-pressure.jsonl"
-VLLM_PYTHON = os.environ.get("MINIVLLM_VLLM_PYTHON", "")
 INTENDED = {"full-hit", "goes-on", "late-hashes"}
-
-needs_vllm = pytest.mark.skipif(not VLLM_PYTHON, reason="MINIVLLM_VLLM_PYTHON is not set")
 
 
 def first_differences(folder: Path, seeds: range) -> Counter:
@@ -27,11 +22,8 @@ def first_differences(folder: Path, seeds: range) -> Counter:
         trace = random_trace(seed)
         (folder / f"{seed}.json").write_bytes(msgspec.json.encode(trace))
         run_ours(trace, folder / f"{seed}-ours.jsonl")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "VLLM_LOGGING_LEVEL": "ERROR"}
-    command = [VLLM_PYTHON, "-m", "minivllm.lab.twin.simulated"]
-    command += [str(folder / f"{seed}.json") for seed in seeds]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr[-2000:]
+    traces = [folder / f"{seed}.json" for seed in seeds]
+    run_with_vllm("-m", "minivllm.lab.twin.simulated", *traces)
     found = Counter()
     for seed in seeds:
         one = differences(folder / f"{seed}-ours.jsonl", folder / f"{seed}.jsonl")[:1]

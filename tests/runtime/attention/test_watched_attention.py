@@ -163,11 +163,7 @@ def check(traced, sample, block_table):
     keys = sample.keys.flatten(0, 1)[: traced.num_tokens]
     for program in traced.programs:
         reads = [read for tile in program.tiles for read in tile.reads]
-        slots = [
-            (r.block_id, slot)
-            for r in reads
-            for slot in range(r.first_slot, r.first_slot + r.num_slots)
-        ]
+        slots = [(r.block_id, r.first_slot + i) for r in reads for i in range(r.num_slots)]
         assert slots == [
             (block_table[i // BLOCK_SIZE], i % BLOCK_SIZE) for i in range(traced.num_tokens)
         ]

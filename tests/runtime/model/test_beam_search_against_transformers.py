@@ -21,17 +21,10 @@ VOCAB = 12
 def peer() -> transformers.PreTrainedModel:
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=0,
-    )
+        vocab_size=VOCAB, hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=64, bos_token_id=None,
+        eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
     model = transformers.LlamaForCausalLM(config).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -48,10 +41,8 @@ def best_next_tokens(peer, token_ids: list[int], count: int) -> list[tuple[int, 
 
 def ours(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
     def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
-        return [
-            Candidate(beam, *entry)
-            for entry in best_next_tokens(peer, token_ids, search.num_candidates)
-        ]
+        best = best_next_tokens(peer, token_ids, search.num_candidates)
+        return [Candidate(beam, *entry) for entry in best]
 
     return search_over_lists(prompt, search, candidates)
 
@@ -59,17 +50,11 @@ def ours(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
 @torch.inference_mode()
 def theirs(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
     output = peer.generate(
-        torch.tensor([prompt]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-        num_beams=search.width,
-        num_return_sequences=search.width,
-        max_new_tokens=search.max_tokens,
-        do_sample=False,
-        length_penalty=search.length_penalty,
-        early_stopping=search.early_stopping,
-        eos_token_id=sorted(search.eos_token_ids),
-        pad_token_id=0,
-    )
+        torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        num_beams=search.width, num_return_sequences=search.width, max_new_tokens=search.max_tokens,
+        do_sample=False, length_penalty=search.length_penalty, early_stopping=search.early_stopping,
+        eos_token_id=sorted(search.eos_token_ids), pad_token_id=0,
+    )  # fmt: skip
     texts = [row[len(prompt) :] for row in output.tolist()]
     ends = [
         [i for i, token in enumerate(text, 1) if token in search.eos_token_ids] for text in texts

@@ -4,12 +4,7 @@ import pytest
 import torch
 from support.model.needs import NO_TRITON, cpu_ops
 from support.model.one_thread import one_thread
-from support.model.tiny_models import (
-    PlannedRunner,
-    load_into_ours,
-    make_peer,
-    steps_of_all_kinds,
-)
+from support.model.tiny_models import PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError

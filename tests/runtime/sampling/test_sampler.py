@@ -70,10 +70,7 @@ def test_every_row_gets_the_same_token_as_alone():
     sequences = varied_sequences()
     logits = random_logits(len(sequences), 2000)
     together = Sampler({EOS})(logits, sequences)
-    alone = [
-        Sampler({EOS})(logits[row : row + 1], [sequence])[0]
-        for row, sequence in enumerate(sequences)
-    ]
+    alone = [Sampler({EOS})(logits[i : i + 1], [one])[0] for i, one in enumerate(sequences)]
     assert together == alone  # log-probabilities too, to the last bit
 
 

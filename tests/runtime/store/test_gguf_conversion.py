@@ -10,6 +10,7 @@ import pytest
 import safetensors.numpy
 import torch
 from gguf import GGMLQuantizationType
+from support.model import gguf_files
 from support.model.gguf_files import CHAT_TEMPLATE, HEAD_SIZE, LAYERS, hf_config, write_gguf
 from support.model.tiny_models import PlannedRunner
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
@@ -23,8 +24,7 @@ from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, conve
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.progress import silent
 
-KNOWN_TO_TRANSFORMERS = ["llama", "qwen2", "qwen3"]
-ARCHITECTURES = [*KNOWN_TO_TRANSFORMERS, "smollm3", "granite", "phi3", "olmo2", "ernie4_5"]
+ARCHITECTURES, KNOWN_TO_TRANSFORMERS = gguf_files.ARCHITECTURES, ["llama", "qwen2", "qwen3"]
 
 
 def convert(path: Path, directory: Path) -> dict[str, np.ndarray]:

@@ -39,9 +39,7 @@ class FakeHub(httpx2.BaseTransport):
         if request.method == "GET":
             self.downloaded.append(name)
         return self._refuse(name) or httpx2.Response(
-            200,
-            headers={"ETag": f'"{name}-1"', "X-Repo-Commit": COMMIT},
-            content=self.files[name],
+            200, headers={"ETag": f'"{name}-1"', "X-Repo-Commit": COMMIT}, content=self.files[name]
         )
 
     def _describe(self, owner: str, name: str, what: str = "") -> httpx2.Response:

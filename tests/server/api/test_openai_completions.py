@@ -80,10 +80,8 @@ def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_as_text_or_ids_streamed
     assert len(set(texts[:3])) == 3
     ids = [tiny_server.engine.tokenizer.encode(text) for text in fields["prompt"]]
     for prompts in (fields["prompt"], [ids], ids):
-        answers = [
-            client.completions.create(model=MODEL, **fields | {"prompt": prompt})
-            for prompt in prompts
-        ]
+        asked = [fields | {"model": MODEL, "prompt": prompt} for prompt in prompts]
+        answers = [client.completions.create(**one) for one in asked]
         assert [choice.text for answer in answers for choice in answer.choices] == texts
     assert streamed(client, **fields) == {choice.index: choice.text for choice in answer.choices}
 

@@ -1,14 +1,12 @@
 """`/events` for a recording that another process writes, such as a real vLLM's."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Thread
 
 import pytest
-from support.patience import SOON
-from support.server.in_process import Transport
+from support.server.in_process import Transport, running
+from support.vllm.recorded import HEADER
 
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
@@ -18,28 +16,10 @@ from minivllm.server.feeds.file_feed import file_app
 from minivllm.server.options import ServerOptions
 from minivllm.tui.sources.event_stream import SseParser
 
-HEADER = ev.LogHeader(
-    version=2, engine="0", source="vLLM 0.32.0", model="m", clock="monotonic", wall=9.0, mono=0.0,
-    num_blocks=8, reserved_blocks=1, block_size=4, max_num_seqs=4, max_num_batched_tokens=16,
-    max_model_len=32, scheduling_policy="fcfs", enable_prefix_caching=True,
-)  # fmt: skip
 
-
-@contextmanager
-def served(path: Path, **options: object) -> Iterator[Transport]:
+def served(path: Path, **options: object) -> AbstractContextManager[Transport]:
     app = file_app(str(path), ServerOptions(**options))
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    life = app.router.lifespan_context(app)
-    asyncio.run_coroutine_threadsafe(life.__aenter__(), loop).result(SOON)
-    try:
-        yield Transport(app, loop)
-    finally:
-        asyncio.run_coroutine_threadsafe(life.__aexit__(None, None, None), loop).result(SOON)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(SOON)
-        loop.close()
+    return running(app, asyncio.new_event_loop())
 
 
 def lines(*events: object) -> bytes:

@@ -102,14 +102,9 @@ def next_logprobs(
     token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE
 ) -> dict[int, Logprob]:
     """The `count` most likely next tokens of the fake model; sometimes with end-of-sequence."""
-    scores = {
-        token_id: _draw(token_ids, salt=1000 + token_id) / 2**32 for token_id in range(vocab_size)
-    }
+    scores = {token: _draw(token_ids, salt=1000 + token) / 2**32 for token in range(vocab_size)}
     best = sorted(scores, key=scores.get, reverse=True)[:count]
-    return {
-        token_id: Logprob(3 * (scores[token_id] - 1.0), rank)
-        for rank, token_id in enumerate(best, 1)
-    }
+    return {token: Logprob(3 * (scores[token] - 1.0), rank) for rank, token in enumerate(best, 1)}
 
 
 def expected_output(

@@ -31,15 +31,9 @@ SCHEDULES = {
 
 def base_of(model: str, **options: object) -> EngineConfig:
     return EngineConfig(
-        model=model,
-        dtype="float32",
-        device="cpu",
-        num_gpu_blocks_override=512,
-        max_num_seqs=16,
-        max_num_batched_tokens=512,
-        max_model_len=1024,
-        **options,
-    )
+        model=model, dtype="float32", device="cpu", num_gpu_blocks_override=512, max_num_seqs=16,
+        max_num_batched_tokens=512, max_model_len=1024, **options,
+    )  # fmt: skip
 
 
 def peer_of(model: str) -> PreTrainedModel:
@@ -75,12 +69,9 @@ def run(
 def generate(peer: PreTrainedModel, token_ids: list[int], **options: object) -> list[list[int]]:
     """The new tokens of each sequence that transformers' `generate` returns."""
     output = peer.generate(
-        torch.tensor([token_ids]),
-        attention_mask=torch.ones(1, len(token_ids), dtype=torch.long),
-        do_sample=False,
-        pad_token_id=0,
-        **options,
-    )
+        torch.tensor([token_ids]), attention_mask=torch.ones(1, len(token_ids), dtype=torch.long),
+        do_sample=False, pad_token_id=0, **options,
+    )  # fmt: skip
     return output[:, len(token_ids) :].tolist()
 
 

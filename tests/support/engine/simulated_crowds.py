@@ -21,11 +21,9 @@ def point(tokens: int, decodes: int, context: int, seconds: float) -> StepPoint:
 
 def config(**options: object) -> EngineConfig:
     usual = {
-        "max_model_len": 512,
-        "num_gpu_blocks_override": 64,
-        "max_num_seqs": 4,
+        "max_model_len": 512, "num_gpu_blocks_override": 64, "max_num_seqs": 4,
         "max_num_batched_tokens": 64,
-    }
+    }  # fmt: skip
     return EngineConfig(**usual | options)
 
 

@@ -1,15 +1,17 @@
 """Small GGUF files for tests, written with llama.cpp's own library."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFWriter
+from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, get_tensor_name_map
 from gguf.quants import quantize
 from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5"]
 HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
 MAX_LENGTH, ORIGINAL_LENGTH, ROPE_THETA, ATTENTION_FACTOR = 512, 256, 5000.0, 1.25
 SHORT, LONG = [1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 8.0, 30.0]
@@ -72,38 +74,35 @@ def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
     }
 
 
-def _gguf_name(hf_name: str, arch: str) -> str:
-    renames = {
-        "model.embed_tokens": "token_embd",
-        "lm_head": "output",
-        "model.layers.": "blk.",
-        "model.norm": "output_norm",
-        "self_attn.q_norm": "attn_q_norm",
-        "self_attn.k_norm": "attn_k_norm",
-        "self_attn.q_proj": "attn_q",
-        "self_attn.k_proj": "attn_k",
-        "self_attn.v_proj": "attn_v",
-        "self_attn.o_proj": "attn_output",
-        "input_layernorm": "attn_norm",
-        "post_attention_layernorm": "ffn_norm",
-        "mlp.gate_proj": "ffn_gate",
-        "mlp.up_proj": "ffn_up",
-        "mlp.down_proj": "ffn_down",
-        "self_attn.qkv_proj": "attn_qkv",
-        "mlp.gate_up_proj": "ffn_up",
-        "post_feedforward_layernorm": "post_ffw_norm",
-    }
-    if arch == "olmo2":
-        renames["post_attention_layernorm"] = "post_attention_norm"
-    for theirs, ours in renames.items():
-        hf_name = hf_name.replace(theirs, ours)
-    return hf_name
+def _gguf_names(hf_names: Iterable[str], arch: str) -> dict[str, str]:
+    names = get_tensor_name_map(MODEL_ARCH[arch.upper()], LAYERS + 2)
+    return {name: names.get_name(name, (".weight", ".bias")) for name in hf_names}
 
 
 def _llama_cpp_order(weight: np.ndarray, num_heads: int) -> np.ndarray:
     """Permute query and key weights as llama.cpp's converter does."""
     halves = weight.reshape(num_heads, 2, weight.shape[0] // num_heads // 2, *weight.shape[1:])
     return halves.swapaxes(1, 2).reshape(weight.shape)
+
+
+def new_writer(path: Path, arch: str, num_layers: int) -> GGUFWriter:
+    """A file with the shape that llama.cpp wants even if it reads only the vocabulary."""
+    writer = GGUFWriter(path, arch)
+    writer.add_context_length(MAX_LENGTH)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_block_count(num_layers)
+    writer.add_feed_forward_length(MLP)
+    writer.add_head_count(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(HEAD_SIZE)
+    return writer
+
+
+def finish(writer: GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def write_gguf(
@@ -122,18 +121,12 @@ def write_gguf(
     integers: the tensor with this name is written as I32, which no model has
     """
     weights = hf_weights(arch, tied)
-    writer = GGUFWriter(path, arch)
-    writer.add_context_length(MAX_LENGTH)
-    writer.add_embedding_length(HIDDEN)
-    writer.add_block_count(hf_config(arch).num_hidden_layers)
-    writer.add_feed_forward_length(MLP)
-    writer.add_head_count(HEADS)
+    names = _gguf_names(weights, arch)
+    writer = new_writer(path, arch, hf_config(arch).num_hidden_layers)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_rope_freq_base(ROPE_THETA)
-    writer.add_layer_norm_rms_eps(1e-5)
     writer.add_key_length(HEAD_SIZE)
     writer.add_value_length(HEAD_SIZE)
-    writer.add_rope_dimension_count(HEAD_SIZE)
     writer.add_tokenizer_model("gpt2")
     if pre is not None:
         writer.add_tokenizer_pre(pre)
@@ -153,17 +146,14 @@ def write_gguf(
         permuted = arch in ("llama", "granite", "smollm3")
         if permuted and name.endswith(("q_proj.weight", "k_proj.weight")):
             weight = _llama_cpp_order(weight, HEADS if "q_proj" in name else KV_HEADS)
-        if _gguf_name(name, arch) == integers:
+        if names[name] == integers:
             writer.add_tensor(integers, weight.astype(np.int32))
             continue
         plain = weight.ndim == 1 or type_ == GGMLQuantizationType.F32
         used = GGMLQuantizationType.F32 if plain else type_
-        writer.add_tensor(_gguf_name(name, arch), quantize(weight, used), raw_dtype=used)
+        writer.add_tensor(names[name], quantize(weight, used), raw_dtype=used)
     extra = {name: np.array(x, np.float32) for name, x in _TENSORS.get(arch, {}).items()}
     for name, tensor in (extra | (extra_tensors or {})).items():
         writer.add_tensor(name, tensor)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return weights

@@ -10,14 +10,7 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 
-from support.model.tokenizer_files import (
-    BYTE_LEVEL_RULES,
-    RECORDED,
-    SENTENCEPIECE,
-    TEXTS,
-    digests,
-    write_tokenizer,
-)
+from support.model import tokenizer_files as files
 
 _FLOAT32 = 0
 
@@ -25,7 +18,7 @@ _FLOAT32 = 0
 def token_ids(path: Path) -> list[list[int]]:
     """The ids of all texts, with the special tokens that a prompt gets."""
     model = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
-    return [model.tokenize(text.encode(), add_bos=True, special=True) for text in TEXTS]
+    return [model.tokenize(text.encode(), add_bos=True, special=True) for text in files.TEXTS]
 
 
 def logits(path: Path, prompt: list[int]) -> np.ndarray:
@@ -41,11 +34,11 @@ def logits(path: Path, prompt: list[int]) -> np.ndarray:
 def main() -> None:
     recorded = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in [*BYTE_LEVEL_RULES, *SENTENCEPIECE]:
+        for name in [*files.BYTE_LEVEL_RULES, *files.SENTENCEPIECE]:
             path = Path(folder) / "m.gguf"
-            write_tokenizer(path, name)
-            recorded[name] = digests(token_ids(path))
-    RECORDED.write_text(json.dumps(recorded, indent=1) + "\n")
+            files.write_tokenizer(path, name)
+            recorded[name] = files.digests(token_ids(path))
+    files.RECORDED.write_text(json.dumps(recorded, indent=1) + "\n")
 
 
 if __name__ == "__main__":

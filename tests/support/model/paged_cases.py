@@ -54,26 +54,17 @@ class Shape:
 
 _F32, _BF16, _F16 = torch.float32, torch.bfloat16, torch.float16
 FOUR_SHAPES = [
-    Shape(80, 1, 32, _BF16, 2),
-    Shape(64, 4, 16, _F16, 2),
-    Shape(96, 3, 8, _F32, 1),
-    Shape(128, 7, 8, _BF16, 1),
-]
+    Shape(80, 1, 32, _BF16, 2), Shape(64, 4, 16, _F16, 2),
+    Shape(96, 3, 8, _F32, 1), Shape(128, 7, 8, _BF16, 1),
+]  # fmt: skip
+# With the four, every head size, group, block size and dtype, and most pairs: 15 shapes
+# instead of 300.
 OTHER_SHAPES = [
-    # With the four, every head size, group, block size and dtype, and most pairs: 15 shapes
-    # instead of 300.
-    Shape(64, 7, 128, _F32, 1),
-    Shape(96, 8, 32, _F16, 1),
-    Shape(128, 3, 16, _F32, 2),
-    Shape(256, 1, 16, _BF16, 3),
-    Shape(80, 8, 16, _F32, 1),
-    Shape(96, 4, 128, _BF16, 1),
-    Shape(128, 1, 128, _F16, 2),
-    Shape(256, 4, 32, _F32, 1),
-    Shape(64, 8, 8, _BF16, 1),
-    Shape(80, 3, 32, _F16, 2),
-    Shape(256, 7, 8, _F16, 1),
-]
+    Shape(64, 7, 128, _F32, 1), Shape(96, 8, 32, _F16, 1), Shape(128, 3, 16, _F32, 2),
+    Shape(256, 1, 16, _BF16, 3), Shape(80, 8, 16, _F32, 1), Shape(96, 4, 128, _BF16, 1),
+    Shape(128, 1, 128, _F16, 2), Shape(256, 4, 32, _F32, 1), Shape(64, 8, 8, _BF16, 1),
+    Shape(80, 3, 32, _F16, 2), Shape(256, 7, 8, _F16, 1),
+]  # fmt: skip
 
 
 def edge_lengths(block_size: int, long: int = 75) -> list[int]:

@@ -22,100 +22,59 @@ from minivllm.sampling_params import SamplingParams
 
 VOCAB_SIZE = 256
 _SIZES = {
-    "vocab_size": VOCAB_SIZE,
-    "hidden_size": 48,
-    "intermediate_size": 80,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-}
+    "vocab_size": VOCAB_SIZE, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2,
+    "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 512,
+}  # fmt: skip
 _LLAMA3_ROPE = {
-    "rope_type": "llama3",
-    "rope_theta": 10000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
+    "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+}  # fmt: skip
 _EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2}
+# Its first layer has one MLP.
+_QWEN3_MOE = {
+    "head_dim": 16, "moe_intermediate_size": 32, "decoder_sparse_step": 2, "norm_topk_prob": True,
+}  # fmt: skip
 GRANITE_FACTORS = {
-    "embedding_multiplier": 12.0,
-    "attention_multiplier": 0.25,
-    "residual_multiplier": 0.22,
+    "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.22,
     "logits_scaling": 4.0,
-}
+}  # fmt: skip
 # Heads of 8, of which 4 are rotated: two divisors.
 _PHI4_MINI = {
     "rope_parameters": {
-        "rope_type": "longrope",
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": 0.5,
-        "short_factor": [1.0, 1.5],
-        "long_factor": [1.0, 30.0],
+        "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.5,
+        "short_factor": [1.0, 1.5], "long_factor": [1.0, 30.0],
     },
-    "original_max_position_embeddings": 256,
-    "sliding_window": 4096,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+    "original_max_position_embeddings": 256, "sliding_window": 4096, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+
+
+_PEERS = {
+    "llama": ("Llama", {"tie_word_embeddings": True, "pad_token_id": 0}),
+    "llama-heads-of-16": ("Llama", {"head_dim": 16}),  # the C kernels need multiples of 16
+    "llama3-rope-and-biases": ("Llama", {"attention_bias": True, "rope_parameters": _LLAMA3_ROPE}),
+    "qwen2": ("Qwen2", {}),
+    "qwen3": ("Qwen3", {"head_dim": 16}),  # wider than hidden_size / num_attention_heads
+    "smollm3": ("SmolLM3", {"no_rope_layer_interval": 2, "pad_token_id": 0}),  # not in the second
+    "granite": ("Granite", GRANITE_FACTORS),
+    "phi3": ("Phi3", _PHI4_MINI),
+    "olmo2": ("Olmo2", {"pad_token_id": 0, "eos_token_id": 2}),
+    "ernie4_5": ("Ernie4_5", {"head_dim": 16}),
+    "qwen3-moe": ("Qwen3Moe", _EXPERTS | _QWEN3_MOE),
+    "olmoe": ("Olmoe", _EXPERTS | {"pad_token_id": 0, "eos_token_id": 2}),
+    "granite-moe": (
+        "GraniteMoe", GRANITE_FACTORS | {"num_local_experts": 5, "num_experts_per_tok": 2},
+    ),
+    "mistral": ("Mistral", {"sliding_window": None}),
+}  # fmt: skip
+"""Name -> the family's name in transformers, and what its config adds to `_SIZES`."""
 
 
 def make_peer(name: str) -> transformers.PreTrainedModel:
     """A transformers model with random weights; norms and biases are random too."""
-    match name:
-        case "llama":
-            config = transformers.LlamaConfig(**_SIZES, tie_word_embeddings=True, pad_token_id=0)
-            peer = transformers.LlamaForCausalLM(config)
-        case "llama-heads-of-16":  # the C kernels need multiples of 16
-            config = transformers.LlamaConfig(**_SIZES, head_dim=16)
-            peer = transformers.LlamaForCausalLM(config)
-        case "llama3-rope-and-biases":
-            config = transformers.LlamaConfig(
-                **_SIZES, attention_bias=True, rope_parameters=_LLAMA3_ROPE
-            )
-            peer = transformers.LlamaForCausalLM(config)
-        case "qwen2":
-            peer = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**_SIZES))
-        case "qwen3":
-            # Qwen3's heads are wider than hidden_size / num_attention_heads.
-            peer = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**_SIZES, head_dim=16))
-        case "smollm3":  # its second layer does not rotate
-            config = transformers.SmolLM3Config(**_SIZES, no_rope_layer_interval=2, pad_token_id=0)
-            peer = transformers.SmolLM3ForCausalLM(config)
-        case "granite":
-            config = transformers.GraniteConfig(**_SIZES, **GRANITE_FACTORS)
-            peer = transformers.GraniteForCausalLM(config)
-        case "phi3":  # as Phi-4-mini
-            config = transformers.Phi3Config(**_SIZES, **_PHI4_MINI)
-            peer = transformers.Phi3ForCausalLM(config)
-        case "olmo2":
-            config = transformers.Olmo2Config(**_SIZES, pad_token_id=0, eos_token_id=2)
-            peer = transformers.Olmo2ForCausalLM(config)
-        case "ernie4_5":
-            config = transformers.Ernie4_5Config(**_SIZES, head_dim=16)
-            peer = transformers.Ernie4_5ForCausalLM(config)
-        case "qwen3-moe":  # its first layer has one MLP
-            config = transformers.Qwen3MoeConfig(
-                **_SIZES, **_EXPERTS, head_dim=16, moe_intermediate_size=32, decoder_sparse_step=2,
-                norm_topk_prob=True,
-            )  # fmt: skip
-            peer = transformers.Qwen3MoeForCausalLM(config)
-        case "olmoe":
-            config = transformers.OlmoeConfig(**_SIZES, **_EXPERTS, pad_token_id=0, eos_token_id=2)
-            peer = transformers.OlmoeForCausalLM(config)
-        case "granite-moe":
-            config = transformers.GraniteMoeConfig(
-                **_SIZES, **GRANITE_FACTORS, num_local_experts=5, num_experts_per_tok=2
-            )
-            peer = transformers.GraniteMoeForCausalLM(config)
-        case "mistral":
-            peer = transformers.MistralForCausalLM(
-                transformers.MistralConfig(**_SIZES, sliding_window=None)
-            )
-        case _:
-            raise ValueError(name)
+    family, options = _PEERS[name]
+    config = getattr(transformers, f"{family}Config")(**_SIZES, **options)
+    peer = getattr(transformers, f"{family}ForCausalLM")(config)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in peer.parameters():

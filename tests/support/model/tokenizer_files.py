@@ -8,13 +8,14 @@ import hashlib
 import json
 import random
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from gguf import GGUFWriter
 from tokenizers import pre_tokenizers
 
-from support.model.gguf_files import HEAD_SIZE, HEADS, HIDDEN, MLP
+from support.model.gguf_files import finish, new_writer
 
 _FRAGMENTS = [
     " ", "  ", "     ", "\n", "\n\n", " \n", "\n ", "\r\n", "\t", "\t\t", "\u00a0", "\u3000", " \t \n\n x",
@@ -55,7 +56,7 @@ SENTENCEPIECE = {
 """Name -> settings of a SentencePiece file."""
 
 
-def digests(token_ids: list[list[int]]) -> str:
+def digests(token_ids: Iterable[list[int]]) -> str:
     """Four hexadecimal digits for the ids of each text."""
     return "".join(hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:4] for ids in token_ids)
 
@@ -106,7 +107,7 @@ def write_bpe(path: Path, pre: str | None, arch: str = "llama", **metadata: Any)
     writer.add_token_merges([f"{a} {b}" for a, b in merges])
     if pre is not None:
         writer.add_tokenizer_pre(pre)
-    _close(writer)
+    finish(writer)
     return tokens
 
 
@@ -124,23 +125,15 @@ def write_sentencepiece(path: Path, arch: str = "llama", **metadata: Any) -> lis
     ids = {"bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
     writer = _writer(path, "llama", arch, tokens, types, ids | metadata)
     writer.add_token_scores([-float(i) for i in range(len(tokens))])
-    _close(writer)
+    finish(writer)
     return tokens
 
 
 def _writer(
     path: Path, model: str, arch: str, tokens: list[str], types: list[int], ids: dict[str, Any]
 ) -> GGUFWriter:
-    writer = GGUFWriter(path, arch)
+    writer = new_writer(path, arch, num_layers=1)
     writer.add_name(ids.pop("name", "tiny"))
-    # llama.cpp wants a shape even if it reads only the vocabulary.
-    writer.add_context_length(256)
-    writer.add_embedding_length(HIDDEN)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(MLP)
-    writer.add_head_count(HEADS)
-    writer.add_rope_dimension_count(HEAD_SIZE)
-    writer.add_layer_norm_rms_eps(1e-5)
     writer.add_logit_scale(1.0)
     writer.add_tokenizer_model(model)
     writer.add_token_list(tokens)
@@ -151,9 +144,3 @@ def _writer(
         add = writer.add_bool if isinstance(value, bool) else writer.add_uint32
         add(f"tokenizer.ggml.{name}", value)
     return writer
-
-
-def _close(writer: GGUFWriter) -> None:
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()

@@ -104,11 +104,8 @@ def run_chunks(
         query, *case.exact_caches, case.block_tables, starts, case.lengths, shape.scale
     )
     actual = kernel(
-        query.to(shape.dtype).to(DEVICE),
-        *case.caches(),
-        case.block_tables.to(DEVICE),
-        torch.tensor(starts, dtype=torch.int32, device=DEVICE),
-        case.seq_lens.to(DEVICE),
+        query.to(shape.dtype).to(DEVICE), *case.caches(), case.block_tables.to(DEVICE),
+        torch.tensor(starts, dtype=torch.int32, device=DEVICE), case.seq_lens.to(DEVICE),
         shape.scale,
-    )
+    )  # fmt: skip
     return actual, expected

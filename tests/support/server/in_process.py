@@ -81,21 +81,28 @@ class Transport(httpx2.BaseTransport):
 
 
 @contextmanager
-def in_process(engine: LLMEngine | None = None, **options: object) -> Iterator[LiveServer]:
-    """Like `live_server.serving`, without uvicorn."""
-    settings = ServerOptions(**options)
-    live, app = LiveServer.around(engine or fake_engine(), settings, URL)
-    loop = live.loop
-    live.transport = Transport(app, loop)
+def running(app: ASGIApp, loop: asyncio.AbstractEventLoop) -> Iterator[Transport]:
+    """The application's event loop, in a thread; at the end it is closed."""
     thread = Thread(target=loop.run_forever, daemon=True)
     thread.start()
     life = app.router.lifespan_context(app)
     asyncio.run_coroutine_threadsafe(life.__aenter__(), loop).result(SOON)
     try:
-        yield live
+        yield Transport(app, loop)
     finally:
-        live.open_gate()
         asyncio.run_coroutine_threadsafe(life.__aexit__(None, None, None), loop).result(SOON)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(SOON)
         loop.close()
+
+
+@contextmanager
+def in_process(engine: LLMEngine | None = None, **options: object) -> Iterator[LiveServer]:
+    """Like `live_server.serving`, without uvicorn."""
+    settings = ServerOptions(**options)
+    live, app = LiveServer.around(engine or fake_engine(), settings, URL)
+    with running(app, live.loop) as live.transport:
+        try:
+            yield live
+        finally:
+            live.open_gate()

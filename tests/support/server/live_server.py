@@ -120,12 +120,9 @@ class LiveServer:
     def openai(self, strict: bool = True) -> OpenAI:
         """A client without retries, so that every error is seen."""
         return OpenAI(
-            base_url=f"{self.url}/v1",
-            api_key=self.api_key or "none",
-            max_retries=0,
-            http_client=self.http(),
-            _strict_response_validation=strict,
-        )
+            base_url=f"{self.url}/v1", api_key=self.api_key or "none", max_retries=0,
+            http_client=self.http(), _strict_response_validation=strict,
+        )  # fmt: skip
 
     def events_of(self, kind: type[ev.Event]) -> list[ev.Event]:
         return [event for event in self.events if type(event) is kind]

@@ -57,9 +57,7 @@ def no_footer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drive(
-    app: DashboardApp,
-    script: Callable[[Pilot], Awaitable[None]],
-    size: tuple[int, int] = (120, 36),
+    app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)
 ) -> None:
     """Run `app` without a terminal while `script` presses its keys.
 

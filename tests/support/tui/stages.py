@@ -34,12 +34,9 @@ class Ask:
     @property
     def params(self) -> SamplingParams:
         return SamplingParams(
-            temperature=0.0,
-            max_tokens=self.max_tokens,
-            n=self.beams or self.samples,
-            use_beam_search=self.beams > 0,
-            length_penalty=self.length_penalty,
-        )
+            temperature=0.0, max_tokens=self.max_tokens, n=self.beams or self.samples,
+            use_beam_search=self.beams > 0, length_penalty=self.length_penalty,
+        )  # fmt: skip
 
 
 class Stage:
@@ -47,12 +44,9 @@ class Stage:
 
     def __init__(self, asks: list[Ask], *, num_blocks: int = 64, **options: object) -> None:
         options = {
-            "block_size": 8,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 64,
-            "model": "smollm2",
+            "block_size": 8, "max_num_seqs": 4, "max_num_batched_tokens": 64, "model": "smollm2",
             **options,
-        }
+        }  # fmt: skip
         tokenizer = FakeTokenizer(words=True)
         answers = {ask.request_id: tokenizer.encode(ask.answer) for ask in asks}
         config = EngineConfig(**options)

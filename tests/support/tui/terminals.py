@@ -41,13 +41,9 @@ class Program:
         for name in ("COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "TEXTUAL_DRIVER"):
             inherited.pop(name, None)
         self.process = subprocess.Popen(
-            [str(word) for word in command],
-            stdin=self._its,
-            stdout=self._its,
-            stderr=self._its,
-            env=inherited | environment,
-            preexec_fn=lambda: os.login_tty(0),
-        )
+            [str(word) for word in command], stdin=self._its, stdout=self._its, stderr=self._its,
+            env=inherited | environment, preexec_fn=lambda: os.login_tty(0),
+        )  # fmt: skip
         self.written = b""
         self._looked_at = 0
 

@@ -283,10 +283,8 @@ def test_blocks_between_owners_outside_the_pool_and_without_cache_are_explained(
     says(ask_why(model, block(24)), "no block 24", "24 blocks")
     asks = [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)]
     model = folded(stage(asks, enable_prefix_caching=False).run(8))
-    for block_id in (
-        model.fold.sequences["r1.0"].block_table[0],
-        next(iter(model.fold.free_queue)),
-    ):
+    held, free = model.fold.sequences["r1.0"].block_table[0], next(iter(model.fold.free_queue))
+    for block_id in (held, free):
         says(ask_why(model, block(block_id)), "prefix caching is off")
     says(why(model, NOTHING), "prefix caching is off")
 
@@ -294,11 +292,7 @@ def test_blocks_between_owners_outside_the_pool_and_without_cache_are_explained(
 # ---- shared blocks ----
 
 _STEPS = r"in steps? (\d+)(?: to (\d+))?"
-_WAYS = {
-    "took": "took it",
-    "found": "found it in the prefix cache",
-    "forked": "(?:was|were) forked",
-}
+_WAYS = {"took": "took it", "found": "found it in the prefix cache", "forked": "w(?:as|ere) forked"}
 
 
 class Ways:

@@ -83,9 +83,7 @@ def test_if_not_all_fit_written_blocks_and_the_selected_one_have_cards(shared_pr
     assert panel_of_all.targets() == list(map(block, everything))
 
 
-def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(
-    shared_prefix,
-) -> None:
+def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(shared_prefix) -> None:
     engine = shared_prefix.run().engine
     model = DashboardModel(shared_prefix.header, Fold(shared_prefix.header, engine.inspect()))
     cached = [index for index in model.fold.free_queue if model.fold.blocks[index].hash is not None]

@@ -3,16 +3,7 @@
 import re
 
 from support.engine.random_runs import context_with, folded
-from support.tui.driven_app import (
-    app_for,
-    drawn,
-    drive,
-    panel,
-    settle,
-    show_screen,
-    until,
-    visible,
-)
+from support.tui.driven_app import app_for, drawn, drive, panel, settle, show_screen, until, visible
 from support.tui.shown import missing_from, rows
 
 from minivllm.events import types as ev
@@ -36,10 +27,7 @@ class Answers:
             case ev.RequestForked() if event.parent in self.live:
                 self.live[event.seq_id] = self.live[event.parent]
             case ev.TokenSampled() if event.seq_id in self.live:
-                self.live[event.seq_id] = (
-                    self.live[event.seq_id][0] + event.text,
-                    event.logprob,
-                )
+                self.live[event.seq_id] = (self.live[event.seq_id][0] + event.text, event.logprob)
             case ev.BeamPruned() | ev.RequestFinished() if event.seq_id in self.live:
                 text, score = self.live.pop(event.seq_id)
                 if isinstance(event, ev.BeamPruned) and event.stop_reason is None:

@@ -105,11 +105,7 @@ def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_
     assert model.tokens_per_second() == pytest.approx(sum(rates.values[1:]) / 8)
 
 
-@given(
-    st.lists(st.none() | st.floats(0, 1e6), max_size=50),
-    st.floats(0, 1e6),
-    st.integers(1, 9),
-)
+@given(st.lists(st.none() | st.floats(0, 1e6), max_size=50), st.floats(0, 1e6), st.integers(1, 9))
 def test_every_value_above_zero_is_visible_and_none_is_higher_than_its_chart(
     values: list[float | None], full: float, height: int
 ) -> None:

@@ -23,14 +23,11 @@ def two(stage, ask):
     def make(**options):
         asks = [
             ask(
-                f"r{index}",
-                " ".join(f"w{index}{k}" for k in range(30)),
-                "a b c d e f g h i j k l m",
-                index,
-                40,
+                f"r{index}", " ".join(f"w{index}{k}" for k in range(30)),
+                "a b c d e f g h i j k l m", index, 40,
             )
             for index in range(6)
-        ]
+        ]  # fmt: skip
         return stage(asks, num_blocks=24, **options).run()
 
     return make(), make(max_num_seqs=2, max_num_batched_tokens=16)
@@ -119,10 +116,8 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     context.transport.to_step(20)
     text = "\n".join(compared(context, 100, 40))
     a, b = context.transport.view.fold.counters, context.second.view.fold.counters
-    for name, field in (
-        ("output tokens", "generation_tokens"),
-        ("tokens computed", "scheduled_tokens"),
-    ):
+    fields = {"output tokens": "generation_tokens", "tokens computed": "scheduled_tokens"}
+    for name, field in fields.items():
         x, y = getattr(a, field), getattr(b, field)
         assert x != y
         assert re.search(rf"{name} +{x} +{y} +×{y / x:.2f}\b", text)

@@ -14,13 +14,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
-from minivllm.tui.widgets.requests.timelines import (
-    SIGNS,
-    Axis,
-    Timelines,
-    in_order,
-    phase_cells,
-)
+from minivllm.tui.widgets.requests.timelines import SIGNS, Axis, Timelines, in_order, phase_cells
 
 _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
 

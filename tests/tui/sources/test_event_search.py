@@ -5,11 +5,7 @@ from hypothesis import strategies as st
 from support.tui.memory_recording import MemoryRecording
 
 from minivllm.events import types as ev
-from minivllm.tui.time.event_search import (
-    EVENTS_PER_LOOK,
-    EventFilter,
-    EventSearch,
-)
+from minivllm.tui.time.event_search import EVENTS_PER_LOOK, EventFilter, EventSearch
 
 OF_A_BLOCK = {
     f"block.{what}" for what in ("allocated", "hashed", "hit", "released", "freed", "evicted")

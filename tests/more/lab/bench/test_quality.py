@@ -6,12 +6,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from minivllm.cli import main
 from minivllm.config import EngineConfig
-from minivllm.lab.bench.quality.quality import (
-    TokenOfText,
-    compare_quality,
-    judge,
-    text_for,
-)
+from minivllm.lab.bench.quality.quality import TokenOfText, compare_quality, judge, text_for
 from minivllm.runtime.store.provenance import HOUSE_FOLDER
 
 

@@ -45,10 +45,7 @@ def test_csv_and_json_lines_give_the_same_arrivals_in_order_from_zero(tmp_path):
             f"{HEAD},prefix_group,prefix_tokens\n0,8,2,a,9\n",
             r"line 2: prefix_tokens \(9\) must be from 1 to prompt_tokens \(8\)",
         ),
-        (
-            '{"arrival": 0, "prompt_tokens": 8, "output_tokens": 2}\n{"arr',
-            "line 2: Input data was truncated",
-        ),
+        ('{"arrival": 0, "prompt_tokens": 8, "output_tokens": 2}\n{"arr', "line 2: .* truncated"),
     ],
 )
 def test_a_file_without_readable_requests_gives_one_sentence(tmp_path, text, message):
