@@ -4,7 +4,7 @@ import struct
 
 from minivllm.lessons.shown.quantize import Q4Block, dequantize_block
 
-_ROWS = 6
+_ROWS = 4
 
 
 def bits_figure(weight: float) -> tuple[str, ...]:
