@@ -82,6 +82,9 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
         *rest, keys = rest
         assert " ".join(rest).split() == " ".join(sentences).split()
         assert all(words in keys for words in ("R race", "7 how", "q leave"))
+        await pilot.press("space")
+        await settle(pilot)
+        assert panel(app, "summary").display and "The run is over" in told(app)[-1]
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
         engine.core.runner.plain.answers["more"] = [1, 2, 3]
