@@ -52,6 +52,18 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_f
     drive(app, script)
 
 
+def test_a_screen_is_drawn_as_soon_as_it_is_open(shared_prefix, no_footer) -> None:
+    app = app_for(shared_prefix.run(20), state="paused")
+
+    async def script(pilot: Pilot) -> None:
+        for name, id in (("blocks", "blocks-map"), ("scheduler", "step-history")):
+            await app.switch_mode(name)
+            await settle(pilot)
+            assert "".join(drawn(app, id))
+
+    drive(app, script)
+
+
 def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_more_work_comes(
     shared_prefix,
     no_footer,
