@@ -80,6 +80,11 @@ class Context:
         return self.transport if self.behind is None else self.behind[0]
 
     @property
+    def shows_the_end(self) -> bool:
+        """Whether the results of a finished run are shown: there is nothing to pause."""
+        return self.finished is not None and self.behind is None and self.transport.state == "live"
+
+    @property
     def holds_unsaved(self) -> bool:
         """Whether no file has all of the requests that the user has sent."""
         recording, recorder = self.own.recording, self.recorder

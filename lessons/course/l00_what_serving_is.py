@@ -47,8 +47,8 @@ def run(L: Teacher) -> Script:
     yield L.say(
         """Try it on your own server, in three terminals: `minivllm serve house --events` loads a
         small model and waits for requests. `minivllm attach http://localhost:8000` draws what its
-        engine does. In the third, three users ask at the same moment (`&`). They end at once: `←`
-        steps back. The next lesson: how a text becomes numbers.""",
+        engine does. In the third, type the lines below: three users ask at the same moment (`&`).
+        They are done at once: `←` steps back. The next lesson: how a text becomes numbers.""",
         figure=(
             "url=localhost:8000/generate",
             *(f'curl $url -d \'{{"prompt": "{begin}"}}\' &' for begin in BEGIN),

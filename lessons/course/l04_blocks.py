@@ -112,12 +112,14 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"""The queue begins with {", ".join(map(str, queue[:4]))}. `cleo` has a prompt of 10
         tokens. How many blocks are left in the queue after her first step? [block]
-        - {len(queue) - 10}: Ten tokens do not need ten blocks.
+        - {len(queue) - 10}: That would be ten blocks, one for each token. A block holds {SIZE} tokens.
         - {len(queue) - 2}: Two blocks hold 8 tokens; the other two tokens need a third block.
         - {len(queue)}: A waiting request holds no blocks, but cleo has run.""",
         before=engine.step,
         answer=lambda: engine.num_free,
-        because=lambda: f"She took {engine.table('cleo')}, from the front.",
+        because=lambda: (
+            f"She took {engine.table('cleo')}, from the front: {len(queue)} - 3 = {engine.num_free}."
+        ),
     )
     L.check("cleo got the blocks at the front of the queue", engine.table("cleo") == queue[:3])
     engine.run()

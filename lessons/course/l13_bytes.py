@@ -21,7 +21,7 @@ PROMPT, WISH = 8, 16
 FEW_BLOCKS, AMPLE = 12, 24
 USERS, CONTEXT = 16, 500
 INT8 = {"kv_cache_dtype": "int8"}
-_ROWS = 6
+_ROWS = 4
 """Rows of a drawn block of weights."""
 
 

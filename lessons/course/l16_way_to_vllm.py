@@ -213,9 +213,9 @@ def _the_same_default(L: Teacher) -> Script:
     L.focus("step_history")
     yield L.say("""A first evening with vLLM: run `vllm serve` with a small model and `--scheduler-cls
         minivllm.vllm.RecordingScheduler`, which records vLLM's decisions, and beside it `minivllm
-        attach` with the recording. Ask the questions of these lessons: why does a request wait? Who
-        was preempted, and for whom? Then open `vllm/v1/core/sched/scheduler.py`. You have read it
-        before.""")
+        attach` with the recording. You know the screen. Ask the questions of these lessons: why
+        does a request wait? Who has the blocks? Who was preempted, and for whom? Then open
+        `vllm/v1/core/sched/scheduler.py`. You have read it before.""")
 
 
 def _blocks_of_a_chat(L: Teacher) -> int:

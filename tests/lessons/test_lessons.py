@@ -18,7 +18,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.lesson import Page
 from minivllm.tui.widgets.frame.lesson_text import LessonText
 
-ROOM_OF_80_BY_24, ROOM_OF_120_BY_36 = (31, 20), (44, 30)
+ROOM_OF_80_BY_24, ROOM_OF_A_DRAWING, ROOM_OF_120_BY_36 = (31, 20), (44, 20), (44, 30)
 
 
 @dataclass
@@ -96,11 +96,14 @@ def test_every_four_pages_have_a_question_with_a_misconception(run):
 
 def test_every_page_and_drawing_fits_beside_its_picture_in_a_terminal(run):
     for page in (*run.pages, *run.verdicts):
-        rows = LessonText(OnePage(page)).lines(None, *ROOM_OF_80_BY_24)
+        room = ROOM_OF_A_DRAWING if page.figure else ROOM_OF_80_BY_24
+        rows = LessonText(OnePage(page)).lines(None, *room)
         # Without spaces, because a path longer than a row wraps.
         drawn = "".join("".join(text_of(row).split()) for row in rows)
         for words in (without_marks(clean(page.text)), *page.choices):
             assert "".join(words.split()) in drawn, f"page {page.number}: {drawn}"
+        if run.lesson.track == "main":
+            assert "Thereisadrawinghere" not in drawn, f"page {page.number}"
         # Drawings need the size that the site recommends.
         rows = LessonText(OnePage(page)).lines(None, *ROOM_OF_120_BY_36)
         large = {text_of(row).rstrip() for row in rows}

@@ -42,6 +42,18 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_f
     drive(app, script)
 
 
+def test_a_screen_is_drawn_as_soon_as_it_is_open(shared_prefix, no_footer) -> None:
+    app = app_for(shared_prefix.run(20), state="paused")
+
+    async def script(pilot: Pilot) -> None:
+        for name, id in (("blocks", "blocks-map"), ("scheduler", "step-history")):
+            await app.switch_mode(name)
+            await settle(pilot)
+            assert "".join(drawn(app, id))
+
+    drive(app, script)
+
+
 def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_more_work_comes(
     shared_prefix, no_footer
 ) -> None:
@@ -71,6 +83,9 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
         *rest, keys = rest
         assert " ".join(rest).split() == " ".join(sentences).split()
         assert all(words in keys for words in ("R race", "7 how", "q leave"))
+        await pilot.press("space")
+        await settle(pilot)
+        assert panel(app, "summary").display and "The run is over" in told(app)[-1]
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
         engine.core.runner.plain.answers["more"] = [1, 2, 3]

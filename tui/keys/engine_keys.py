@@ -23,6 +23,8 @@ class EngineKeys:
         """Sequence -> whether its tokens are explained, if the user selected it or pressed W."""
         self._arrived_before: set[str] | None = None
         """The unfinished requests when the user sent one, until that one has arrived."""
+        self._asked: set[str] = set()
+        """The user's requests that have no whole answer yet."""
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
@@ -62,13 +64,18 @@ class EngineKeys:
 
     def select_asked(self) -> bool:
         """Select the user's new request once it has arrived; return whether it has."""
+        requests = self._context.own.recording.head.fold.requests.keys()
+        for name in self._asked - requests:
+            self._asked.remove(name)
+            self._app.tell(f"{name} has ended: press 4 to read its answer.")
         if self._arrived_before is None:
             return False
-        newer = self._context.own.recording.head.fold.requests.keys() - self._arrived_before
+        newer = requests - self._arrived_before
         asked = next((name for name in newer if name.startswith(ASKED_HERE)), None)
         if asked is None:
             return False
         self._arrived_before = None
+        self._asked.add(asked)
         self.select(sequence(f"{asked}.0"))
         return True
 

@@ -56,7 +56,9 @@ class TimeKeys:
         return control if is_newest and control.state().paused else None
 
     def toggle(self) -> None:
-        if self._paused_engine is not None:
+        if self._app.context.shows_the_end:
+            self._app.tell("The run is over: ← goes back through its steps.")
+        elif self._paused_engine is not None:
             self.go_on()
         else:
             self.run(Transport.toggle)

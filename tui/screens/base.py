@@ -69,6 +69,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self._restyle(self.app.current_theme)
         self.app.theme_changed_signal.subscribe(self, self._restyle)
         self.has_panels = True
+        self.draw()  # so that each panel has something to draw as soon as it has a size
 
     def _restyle(self, theme: Theme) -> None:
         """Apply a theme, even while another screen is in front."""

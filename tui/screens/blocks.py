@@ -56,11 +56,11 @@ class BlocksScreen(DashboardScreen):
                 yield from self._folding
 
     def on_mount(self) -> None:
+        self._open(PrefixTree)
         super().on_mount()
         model = self.context.transport.view
-        for panel in self.panels():
+        for panel in self._folding:
             panel.border_title = panel.border_title or f" {panel.title(model, self.size.width)} "
-        self._open(PrefixTree)
 
     def on_resize(self, event: Resize) -> None:
         super().on_resize(event)

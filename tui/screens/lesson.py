@@ -133,6 +133,7 @@ class LessonScreen(DashboardScreen):
     def _show_page(self) -> None:
         before, page = self._shown, self._lesson.page
         self._shown = page
+        self._text.set_class(bool(page.figure), "-drawn")
         if page.stage is not None:
             self._go_to(before, page)
         if page.chosen is None:

@@ -53,8 +53,6 @@ def run(args: argparse.Namespace) -> int:
         _print_list(ascii=args.ascii)
         return 0
     lesson = _following() if args.lesson is None else find_lesson(args.lesson)
-    if args.lesson is None:
-        note(f"Lesson {lesson.number}: {lesson.title}. All lessons: minivllm lesson {LIST}.")
     if args.transcript is not None:
         open(args.transcript, "ab").close()  # fail now if the file cannot be written
     progress, resume = None if answers_itself else Progress(), None
@@ -63,8 +61,7 @@ def run(args: argparse.Namespace) -> int:
         if done and done.left_at and done.left_at.page > 1 and terminal_attached():
             resume = done.left_at if args.first is None else None
     if resume is not None:
-        where = f"Lesson {lesson.number} continues at page {resume.page}"
-        note(f"{where}; --from 1 starts it over.")
+        note(f"Lesson {lesson.number} continues at page {resume.page}; --from 1 starts it over.")
     _say_what_is_recorded(lesson, args.model)
 
     def open_lesson(shelf: ModelShelf) -> LessonPlayer:
@@ -80,7 +77,12 @@ def run(args: argparse.Namespace) -> int:
     if terminal_attached() and not (answers_itself or args.plain):
         starting = Starting(build)
         starting.run(args, args.model)
-        return 0 if starting.result != NEXT else _open_next(args, lesson)
+        if starting.result == NEXT:
+            return _open_next(args, lesson)
+        left = Progress().read().lessons[lesson.name]
+        after = lesson if left.left_at else _following()
+        note(f"Lesson {lesson.number}: {_state(left)}. To go on: minivllm lesson {after.number}")
+        return 0
     with loading(args.model):
         player = open_lesson(ModelShelf(args.model))
     try:

@@ -1,7 +1,6 @@
 """`minivllm compare`: runs one trace through two configurations with equal KV cache memory.
 
-    minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model
-    tiny-random
+    minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256
 
 Every number is computed from recordings of both sides. Their KV caches have the same bytes; with
 another `kv_cache_dtype` these are more blocks.
@@ -24,20 +23,20 @@ from minivllm.cli.terminal import note
 from minivllm.config import EngineConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
+from minivllm.events.recording.recording import Recording
 from minivllm.lab.common import report
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, fitted, make_trace
 from minivllm.lab.plot import check_plot
 from minivllm.lessons.scenarios.scenario import Scenario
+from minivllm.tui.answers.verdict import why_faster
 
 _ROWS = (
-    ("blocks of the KV cache", "num_blocks", "{:,}"),
-    ("waste: allocated but unused", "kv_waste", "{:.1%}"),
-    ("all memory: used", "kv_used", "{:.1%}"),
+    ("waste, of the memory allocated", "kv_waste", "{:.1%}"),
+    ("of all memory: holds tokens", "kv_used", "{:.1%}"),
     ("  reserved, written later", "kv_reserved", "{:.1%}"),
-    ("  internal, never written", "kv_internal", "{:.1%}"),
-    ("  external, no run fits", "kv_external", "{:.1%}"),
+    ("  reserved, never written", "kv_internal", "{:.1%}"),
     ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
     ("max requests at once", "max_running", "{}"),
     ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
@@ -48,7 +47,6 @@ _ROWS = (
     ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
     ("time between tokens, p50, s", "itl_p50_s", "{:.4f}"),
     ("time between tokens, p99, s", "itl_p99_s", "{:.4f}"),
-    ("  max tokens of others", "max_tokens_between_tokens", "{:,}"),
 )
 
 TIME_OF = {"processor": "processor time", "wall": "time"}
@@ -150,13 +148,14 @@ def _print(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     rows = [
         (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b)))
         for name, key, form in _ROWS
+        if a[key] != b[key]
     ]
-    times = f"{result['throughput_ratio']:.2f} times the tokens of a"
+    times = result["throughput_ratio"]
+    why = why_faster(*(Recording(run.recording).head for run in runs), times, "ab")
     replay = shlex.join(["minivllm", "replay", a["recording"], "--with", b["recording"]])
     notes = [
-        f"b gives {times} in the same {TIME_OF[runs[0].clock]}.",
+        f"b gives {times:.2f} times the tokens of a in the same {TIME_OF[runs[0].clock]}: {why}.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
-        f"Recordings: {a['recording']} and {b['recording']}",
         f"Side by side: {replay} (key 6)",
         *([f"Picture: {args.plot}"] if args.plot else []),
     ]

@@ -109,8 +109,7 @@ def print_demo_report(
         f" {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a"
         f" second.\n{plural(counters.num_preemptions, 'preemption')},"
         f" {plural(counters.prefix_cache_hits, 'prefix hit token')},"
-        f" {plural(counters.evicted_blocks, 'evicted block')},"
-        f" {plural(counters.invariant_violations, 'invariant violation')}.\n"
+        f" {plural(counters.evicted_blocks, 'evicted block')}.\n"
     )
     if counters.forked_sequences:
         counts += (
@@ -121,7 +120,7 @@ def print_demo_report(
     if counters.spec_decode_num_draft_tokens:
         drafts = plural(counters.spec_decode_num_draft_tokens, "draft")
         counts += f"{drafts}, {counters.spec_decode_num_accepted_tokens:,} of them right.\n"
-    say(counts)
+    say(*(_wrap(row, width) for row in counts.splitlines()), "", sep="\n")
     if counters.finished_requests < total and not is_over:
         say("The run was stopped early. Until then:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):

@@ -5,11 +5,13 @@ import json
 import re
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import main
+from minivllm.cli.course import lesson
 from minivllm.lessons.course.library import lessons
 from minivllm.lessons.teacher.progress import Progress
 
@@ -66,6 +68,16 @@ def test_an_interrupted_lesson_continues_with_its_answers(give, capsys):
     assert "Paging cuts" not in again
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
     assert "Paging cuts" in give("q\n", "--from", "1")
+
+
+def test_leaving_the_dashboard_says_the_place_and_how_to_go_on(progress, monkeypatch, capsys):
+    monkeypatch.setattr(lesson, "terminal_attached", lambda: True)
+    monkeypatch.setattr(lesson, "Starting", lambda build: Mock(result=None))
+    for page, last, said in ((5, False, "at page 5. To go on: minivllm lesson 4"),
+                             (17, True, "done. To go on: minivllm lesson 5")):  # fmt: skip
+        Progress(progress).note_page("block-tables", page, last)
+        assert main(["lesson", "4"]) == 0
+        assert capsys.readouterr().err.splitlines()[-1] == f"Lesson 4: {said}"
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def test_a_lesson_is_read_and_answered_to_its_end():
         await press(pilot, "space")
         assert "How many blocks?" in words(app)
         assert app.model.fold.step == 0
+        await until(pilot, lambda: "Go on" not in keys_of(app))
         await press(pilot, "space")
         assert app.dashboard_screen._text.trouble, "nothing was typed"
         assert "LIVE" in drawn(app, "header")[0], "a guess that is none stops no picture"

@@ -64,7 +64,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
         ratio = large(f"×{seconds_at(first) / seconds_at(second):.1f}")
         assert [row[1:][: len(ratio[0])] for row in drawn(app, "race")[:3]] == ratio
         notes = " ".join(" ".join(drawn(app, "race")[3:]).split())
-        assert notes == app.context.race.sentence
+        assert notes == app.context.race.verdict() and notes.startswith("B won: A kept ")
         await pilot.press("escape")
         await settle(pilot)
         assert app.context.transport is own and own.view.fold.step == 9

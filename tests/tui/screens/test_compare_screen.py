@@ -65,7 +65,7 @@ def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
             f"step {fold.step}",
             f"{len(fold.running)} run {len(fold.waiting)} wait",
             f"{fold.counters.generation_tokens} tokens",
-            f"{fold.counters.finished_requests} finished",
+            f"{fold.counters.finished_requests} done",
         )
         assert [fact for fact in facts if fact not in text] == []
         assert ("■ END" in text) == transport.at_end
@@ -122,6 +122,9 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
         assert x != y
         assert re.search(rf"{name} +{x} +{y} +×{y / x:.2f}\b", text)
     assert re.search(r"aborted +0 +0 +=", text)
+    rows = iter(compared(context, 80, 6))
+    next(row for row in rows if "B/A" in row)
+    assert next(rows).startswith("tokens per"), "with little room, who is faster comes first"
 
 
 def test_the_second_recording_goes_to_the_same_step(two, no_footer) -> None:

@@ -446,6 +446,8 @@ def test_a_request_that_the_user_sends_becomes_the_selection(memory_pressure, no
         put(app, ev.RequestArrived(seq, MIDDLE, 0.0, "user-1", "user-1.0", position, [1, 2], 4))
         await until(pilot, lambda: app.context.selection.seq_id == "user-1.0")
         assert ("explain_tokens", "user-1.0", True) in control.calls
+        put(app, ev.RequestAborted(seq + 1, MIDDLE, 0.0, "user-1.0"))
+        await until(pilot, lambda: "user-1 has ended" in " ".join(told(app)))
 
     drive(app, script)
 

@@ -127,8 +127,8 @@ class ComparedFigure(NamedTuple):
 
 
 _FIRST = {
+    "requests done": "finished_requests",
     "output tokens": "generation_tokens",
-    "finished": "finished_requests",
     "preemptions": "num_preemptions",
 }
 _LAST = {
@@ -189,10 +189,13 @@ class Comparison(Panel):
         for model in (a, b):
             state = model.fold.sequences.get(seq_id)
             tokens.append([] if state is None else state.output_token_ids)
+        states = [
+            _state_of(model, seq_id, is_race=self.context.race is not None) for model in (a, b)
+        ]
         same = _same_tokens(*tokens) if all(tokens) else ("", "muted")
         return [
-            line(width, (f"{label}  ", "accent*"), name, (_state_of(model, seq_id), "text"), *more)
-            for label, model, more in (("A", a, ()), ("B", b, (same,)))
+            line(width, (f"{label}  ", "accent*"), name, (state, "text"), *more)
+            for label, state, more in zip("AB", states, ((), (same,)), strict=True)
         ]
 
     def _figures(self, first: Transport, second: Transport) -> list[ComparedFigure]:
@@ -217,10 +220,10 @@ class Comparison(Panel):
         saved = [100 * sample.saved_by_sharing if sample is not None else 0.0 for sample in usage]
         unit, form = ("second", ",.2f") if is_timed else ("step", ",.0f")
         return [
+            ComparedFigure(f"tokens per {unit}", *speed, ",.1f"),
+            ComparedFigure(f"{unit}s", *times, form),
             *counted(_FIRST),
             ComparedFigure("waste now, %", *waste, ".1f"),
-            ComparedFigure(f"{unit}s", *times, form),
-            ComparedFigure(f"tokens per {unit}", *speed, ",.1f"),
             ComparedFigure("blocks in use", a.pool_use().used, b.pool_use().used),
             ComparedFigure("blocks shared, %", *saved, ".1f"),
             ComparedFigure("running", len(a.fold.running), len(b.fold.running)),
@@ -267,14 +270,16 @@ def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
     return row.put(ends_here, "warn").line()
 
 
-def _state_of(model: DashboardModel, seq_id: str) -> str:
+def _state_of(model: DashboardModel, seq_id: str, *, is_race: bool) -> str:
     state = model.fold.sequences.get(seq_id)
     if state is None:
         record = model.ledger.sequences.get(seq_id)
         if record is None or record.end is None:
             return "not there"
         tokens = plural(record.num_tokens, "token")
-        return f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with {tokens}"
+        # A race ends each answer where the recording does, finished or not.
+        how = "done" if is_race else f"finished ({clean(record.end.reason)})"
+        return f"{how} in step {record.end.step:,} with {tokens}"
     tokens = plural(len(state.output_token_ids), "token")
     preempted = f", preempted {state.num_preemptions}×" if state.num_preemptions else ""
     has = f"{tokens}, {plural(len(state.block_table), 'block')}{preempted}"

@@ -53,8 +53,10 @@ class RaceLine(Panel, can_focus=False):
         return context.race is not None and context.behind is not None and context.transport.at_end
 
     def note(self) -> str:
-        """What to know about a race, or what to watch in two recordings."""
+        """What to know about a race, at its end who won; or what to watch in two recordings."""
         context = self.context
+        if self.is_over:
+            return clean(context.race.verdict())
         if context.second is None or context.behind is None:
             return "" if context.second is None else clean(context.watch)
         return "" if context.race is None else clean(context.race.sentence)

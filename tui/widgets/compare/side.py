@@ -108,7 +108,7 @@ class Side(Panel):
         run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
         numbers = (
             (f"{counters.generation_tokens:,}", " tokens"),
-            (f"{counters.finished_requests:,}", " finished"),
+            (f"{counters.finished_requests:,}", " done"),
             (f"{counters.num_preemptions:,}", " preempted"),
         )
         facts: list[Line] = [

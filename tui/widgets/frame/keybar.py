@@ -117,7 +117,8 @@ class KeyBar(Footer):
             add("look.maximize", label="Back to all panels")
         if name == "lesson":
             ends = lesson.page.last and lesson.at_newest
-            add("lesson.next", label="Next lesson" if ends else "")
+            if not lesson.page.waits:  # a question takes an answer and enter
+                add("lesson.next", label="Next lesson" if ends else "")
             add("lesson.back")
         elif lesson is not None:
             add("screen('lesson')")
@@ -157,6 +158,8 @@ class KeyBar(Footer):
         if lesson is None and context.transport.view.fold.counters.generation_tokens:
             add("race.start")
         add(*_STEERED, *_LAST)
+        if context.shows_the_end:
+            del wanted["time.toggle"]
         return wanted
 
 

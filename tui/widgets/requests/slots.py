@@ -20,6 +20,8 @@ _FOR_REFUSED = 100
 """Minimum width to draw the token that a grammar refused; half of it for a row without blocks."""
 _FOR_LABEL = 100
 """Minimum width for the word "blocks" in a slot of one row."""
+_FEWEST_WORDS = 4
+"""Columns that must be left for the text in a slot of one row."""
 _GROUP = 4
 """Slots that get rows together."""
 _LONGEST_TABLE = 128
@@ -148,7 +150,7 @@ def _slot(
     label, blocks_width = (" ", 13) if width < _FOR_LABEL else (" blocks ", 18)
     row.put(label, "muted").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
     put_grammar(row, model, seq_id, narrow=width < _FOR_REFUSED)
-    if sequence.text:
+    if sequence.text and row.room > _FEWEST_WORDS:
         put_text(row, model, seq_id, confidence)
     else:
         put_prompt(row, model, sequence)

@@ -45,7 +45,7 @@ class Budget(Panel):
         sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted")
         sums.put(f"{unused:,}", "text*")
         lines = budget_bar(model, width, _bar_rows(budget, width, height))
-        if any("+" in text_of(row) for row in lines):
+        if sums.room >= len("  + several") and any("+" in text_of(row) for row in lines):
             sums.put("  + ", "text*").put("several", "muted")
         lines += [sums.line(), line(width, (_why_unused(model, unused), "muted"))]
         if height > len(lines):

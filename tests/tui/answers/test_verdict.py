@@ -1,0 +1,31 @@
+"""Why one run was faster: the cause is read from its options and counts."""
+
+import pytest
+from msgspec import structs
+
+from minivllm.events.fold import Fold
+from minivllm.tui.answers.verdict import why_faster
+
+
+@pytest.mark.parametrize(
+    ("options", "counts", "cause"),
+    [
+        ({"kv_cache_allocator": "contiguous"}, {}, "kept 8 blocks reserved for each request, so"),
+        ({"batching": "sequential"}, {}, "served one request after another"),
+        ({"batching": "static"}, {}, "waited until the whole batch had ended"),
+        ({}, {"num_preemptions": 3}, "preempted 3 times"),
+        ({}, {}, "took 0 steps"),
+    ],
+)
+def test_the_cause_names_the_slower_side_whichever_comes_first(
+    options, counts, cause, memory_pressure
+) -> None:
+    header = structs.replace(memory_pressure.header, max_model_len=32, block_size=4, num_blocks=13)
+    fast = Fold(structs.replace(header, config={}))
+    slow = Fold(structs.replace(header, config=options))
+    for name, count in counts.items():
+        setattr(slow.counters, name, count)
+    one, two = why_faster(slow, fast, 2.0, "AB"), why_faster(fast, slow, 0.5, "ab")
+    assert cause in one and "A" in one and "B " not in one.split(",")[0]
+    assert cause in two and two == one.replace("A ", "b ").replace("A,", "b,").replace("B ", "a ")
+    assert "at once" not in one or f"only {header.num_usable_blocks // 8} fitted" in one

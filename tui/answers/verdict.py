@@ -1,0 +1,34 @@
+"""`why_faster`: why one run of the same requests was faster, from its options and its counts."""
+
+from minivllm.events.fold import Fold
+from minivllm.text import plural
+
+
+def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
+    """The most likely cause, as a clause about the sides with these names, of one letter each.
+
+    Both folds are at the end of their runs, which had the same requests.
+    times: how many times as fast the second run was
+    """
+    order = -1 if times < 1 else 1
+    (slow, fast), (slower, faster) = (first, second)[::order], names[::order]
+    old, new = slow.header, fast.header
+    a, b = slow.counters, fast.counters
+    reserved = -(-old.max_model_len // old.block_size)
+    most = old.num_usable_blocks // reserved
+    own = old.config.get("kv_cache_allocator"), old.config.get("batching")
+    other = new.config.get("kv_cache_allocator"), new.config.get("batching")
+    if own[0] == "contiguous" != other[0] and most < slow.max_num_seqs:
+        kept = f"kept {plural(reserved, 'block')} reserved for each request"
+        return f"{slower} {kept}, so only {most} fitted at once and the others waited"
+    if own[1] == "sequential" != other[1]:
+        return f"{slower} served one request after another"
+    if own[1] == "static" != other[1]:
+        return f"in {slower}, new requests waited until the whole batch had ended"
+    if a.num_preemptions > b.num_preemptions:
+        return f"{slower} preempted {a.num_preemptions} times and computed that work again"
+    if b.spec_decode_num_accepted_tokens > a.spec_decode_num_accepted_tokens:
+        return f"{b.spec_decode_num_accepted_tokens:,} drafts of {faster} were right"
+    if (found := b.prefix_cache_hits - a.prefix_cache_hits) > 0:
+        return f"{faster} found {plural(found, 'more token')} in its prefix cache"
+    return f"{slower} took {plural(slow.step, 'step')}, {faster} {fast.step:,}"
