@@ -102,14 +102,9 @@ def state_of(replica: Replica) -> EngineState:
     """The whole state as plain data, even during a step."""
     names, explainer = SimpleNamespace(pieces={}), SimpleNamespace(grammar_of=lambda sequence: None)
     outputs = SimpleNamespace(visible_text=lambda sequence: TEXT * sequence.num_output_tokens)
-    return inspect_engine(
-        SimpleNamespace(
-            scheduler=replica.scheduler,
-            last_plan=replica.plan,
-            watchers=SimpleNamespace(names=names, explainer=explainer),
-            output_processor=outputs,
-        )
-    )
+    core = SimpleNamespace(scheduler=replica.scheduler, last_plan=replica.plan, names=names)
+    core.watchers, core.output_processor = SimpleNamespace(explainer=explainer), outputs
+    return inspect_engine(core)
 
 
 @pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 3}])
