@@ -123,12 +123,8 @@ def test_without_a_usable_prompt_it_ends_with_one_sentence(prompts, status, caps
 def test_the_output_has_the_form_that_is_asked_for(tmp_path, capsys):
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "array", "items": {"type": "boolean"}, "maxItems": 2}')
-    forms = [
-        ["--json-schema", str(schema)],
-        ["--regex", "[0-9]{2}"],
-        ["--choice", "é", "--choice", "x"],
-    ]
-    answers = []
+    choice = ["--choice", "é", "--choice", "x"]
+    forms, answers = [["--json-schema", str(schema)], ["--regex", "[0-9]{2}"], choice], []
     for form in forms:
         assert main(["generate", "Hello", *TINY, *form]) == 0
         answers.append(capsys.readouterr().out.strip())

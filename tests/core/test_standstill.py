@@ -10,8 +10,7 @@ from minivllm.events import types as ev
 @pytest.mark.parametrize(
     "prompt, params, max_num_seqs",
     [
-        # It is ahead of the preempted beam in the queue, and needs more than the other beam leaves
-        # free.
+        # It is ahead of the preempted beam in the queue, and needs more than the other beam leaves.
         ([9] * 30, {"max_tokens": 6}, 8),
         # When `other` has ended, the waiting beam holds one of two slots, and this request needs
         # both.

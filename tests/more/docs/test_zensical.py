@@ -18,10 +18,8 @@ ZENSICAL = os.environ.get("MINIVLLM_ZENSICAL") or shutil.which("zensical")
 
 
 def pages(site: Path) -> dict[str, str]:
-    return {
-        file.relative_to(site).as_posix(): file.read_text(encoding="utf-8")
-        for file in site.rglob("*.html")
-    }
+    files = site.rglob("*.html")
+    return {one.relative_to(site).as_posix(): one.read_text(encoding="utf-8") for one in files}
 
 
 @pytest.mark.slow

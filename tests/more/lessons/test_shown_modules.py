@@ -33,15 +33,11 @@ def test_the_flat_batch_has_the_arrays_of_the_engines_input_batch(monkeypatch):
 
     def compare(runner, plan, *rest):
         given = batch.prepare(plan)
-        chunks = [
-            ScheduledChunk(
-                list(item.sequence.token_ids),
-                item.start,
-                item.num_tokens,
-                [block.block_id for block in item.sequence.block_table],
-            )
-            for item in plan.scheduled
-        ]
+        chunks = []
+        for item in plan.scheduled:
+            table = [block.block_id for block in item.sequence.block_table]
+            tokens = list(item.sequence.token_ids)
+            chunks.append(ScheduledChunk(tokens, item.start, item.num_tokens, table))
         ours = flatten(chunks, SIZE)
         assert ours.token_ids == given.token_ids.tolist()
         assert ours.positions == given.positions.tolist()

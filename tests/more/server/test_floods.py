@@ -79,9 +79,5 @@ def test_a_body_returns_its_bytes_however_it_ends():
             with socket.create_connection((host[0], int(host[2])), timeout=SOON) as client:
                 client.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\n" + head)
                 assert status in client.recv(1000)
-        wait_for(
-            lambda: (
-                live.server.config.app.state.bodies.num_bytes == 0
-                and not live.server.server_state.tasks
-            )
-        )
+        bodies, server = live.server.config.app.state.bodies, live.server.server_state
+        wait_for(lambda: bodies.num_bytes == 0 and not server.tasks)

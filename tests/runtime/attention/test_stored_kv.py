@@ -51,10 +51,8 @@ def test_random_batches_match_the_reference_over_rounded_keys_and_values(seed, m
 
 @each_kind
 def test_the_cpu_kernel_stores_the_same_bits_as_torch(kind):
-    case, same = (
-        make(SHARING["decodes, chunks and an unrelated sequence"])
-        for make in (BackendCase, CpuCase)
-    )
+    shared = SHARING["decodes, chunks and an unrelated sequence"]
+    case, same = BackendCase(shared), CpuCase(shared)
     slow, fast = (x.backend(kv_cache_dtype=kind) for x in (case, same))
     for x in (case, same):
         x.key[3], x.value[2, 1], x.key[1, 0, 5] = 0.0, 1e-9, float("nan")

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tomllib
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -171,11 +171,7 @@ def _run_console(block: Block) -> None:
             raise SnippetError(f"`{command}` prints:\n{got}-- the page says:\n{expected}")
 
 
-RUNNERS: dict[str, Callable[[Block], None]] = {
-    "python": _run_python,
-    "sh": _run_sh,
-    "console": _run_console,
-}
+RUNNERS = {"python": _run_python, "sh": _run_sh, "console": _run_console}
 
 
 def _output_of(command: str) -> str:

@@ -314,11 +314,8 @@ class ReferenceCore:
                 return self._defer("static_batch", len(self.running), 0)
             batch_size = config.batch_size or config.max_num_seqs
             oldest = min(sequence.asked.given.arrival_time for sequence in self.waiting)
-            if (
-                config.batch_delay
-                and len(self.waiting) < batch_size
-                and now - oldest < config.batch_delay
-            ):
+            is_short = config.batch_delay and len(self.waiting) < batch_size
+            if is_short and now - oldest < config.batch_delay:
                 return self._defer("batch_delay", batch_size, len(self.waiting))
             newcomers = [first] if config.batching == "sequential" else self.waiting
             self.let_in = {sequence.asked.given.arrival_number for sequence in newcomers}

@@ -95,11 +95,8 @@ class Program:
 
     def check_it_is_restored(self) -> None:
         """Check that the terminal's modes and line discipline are as before."""
-        last = {
-            int(mode): which
-            for modes, which in _MODE.findall(self.written)
-            for mode in modes.split(b";")
-        }
+        found = _MODE.findall(self.written)
+        last = {int(mode): which for modes, which in found for mode in modes.split(b";")}
         assert last.get(1049) == b"l", "it never was on the alternate screen, or is still there"
         assert {mode: last[mode] for mode in _RESTORED if mode in last}.items() <= _RESTORED.items()
         assert termios.tcgetattr(self._its) == self._stty_before

@@ -14,11 +14,8 @@ class FindsNoTriton(PathFinder):
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):
-        return (
-            None
-            if fullname.partition(".")[0] == "triton"
-            else PathFinder.find_spec(fullname, path, target)
-        )
+        is_triton = fullname.partition(".")[0] == "triton"
+        return None if is_triton else PathFinder.find_spec(fullname, path, target)
 
     @classmethod
     def find_distributions(cls, *args, **kwargs):
