@@ -72,12 +72,14 @@ function holders(fold, sequence) {
     return `: ${listNames(fold.running)} run${fold.running.length > 1 ? "" : "s"}`;
   }
   if (!["no_blocks", "no_contiguous_run", "preempted_this_step"].includes(reason)) return "";
-  const held = fold.running
-    .map((id) => [fold.sequences.get(id).block_table.length, id])
-    .sort((a, b) => b[0] - a[0] || (a[1] < b[1] ? 1 : -1))
-    .slice(0, NAMED)
-    .map(([count, id]) => `${shortName(id)} holds ${number(count)}`);
-  return `: ${held.join(", ")} of ${plural(fold.blocks.length, "block")}`;
+  const tables = fold.running
+    .map((id) => [id, fold.sequences.get(id).block_table])
+    .sort((a, b) => b[1].length - a[1].length)
+    .slice(0, NAMED);
+  const held = tables.map(([id, table]) => `${shortName(id)} holds ${number(table.length)}`);
+  const all = tables.flatMap(([, table]) => table);
+  const shared = new Set(all).size < all.length ? " (shared ones counted for each)" : "";
+  return `; ${held.join(", ")} of ${plural(fold.blocks.length, "block")}${shared}`;
 }
 
 function preempted(fold, past, seqId, sequence, name) {
