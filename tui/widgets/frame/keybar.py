@@ -145,16 +145,13 @@ class KeyBar(Footer):
         if isinstance(focused, Panel):
             add("look.down", *(["look.open"] if context.selection.last is not None else []))
             add(*focused.KEYS, *(["look.source"] if focused.RULE is not None else []))
-        if not live:
-            add("time.live")
-        if context.transport.state == "playing":
-            add("time.faster", "time.slower")
+        add(*([] if live else ["time.live"]))
+        add(*(["time.faster", "time.slower"] if context.transport.state == "playing" else []))
         add("engine.add", *([] if focused else ["look.next_panel"]))
         if name == "choice" and self.app.engine_keys.explains_selected:
             add("engine.tokens", label="Stop explaining")
-        is_explained = context.transport.view.explanations.judged
-        here = _HERE.get(name, ())
-        add(*(command for command in here if is_explained or command not in _OF_WORDS))
+        hidden = () if context.transport.view.explanations.judged else _OF_WORDS
+        add(*(command for command in _HERE.get(name, ()) if command not in hidden))
         if lesson is None and context.transport.view.fold.counters.generation_tokens:
             add("race.start")
         add(*_STEERED, *_LAST)
