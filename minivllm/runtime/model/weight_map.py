@@ -55,6 +55,9 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
                 add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", **place)
             first_row += size
 
+    def add_norm(layer: str, theirs: str, ours: str) -> None:
+        add(f"{layer}.{ours}.weight", hidden, theirs=f"model.{layer}.{theirs}.weight")
+
     def add_mlp(block: str, width: int) -> None:
         add_rows(block, "gate_up_proj", {"gate_proj": width, "up_proj": width}, False)
         add(f"{block}.down_proj.weight", hidden, width)
@@ -62,8 +65,9 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
     add("embed_tokens.weight", config.vocab_size, hidden)
     for i in range(config.num_hidden_layers):
         layer, attention, mlp = f"layers.{i}", f"layers.{i}.self_attn", f"layers.{i}.mlp"
-        for theirs, ours in _norms(config).items():
-            add(f"{layer}.{ours}.weight", hidden, theirs=f"model.{layer}.{theirs}.weight")
+        # The order of the names is that in which `tiny-random` draws its weights: it stays.
+        first, second = _norms(config).items()
+        add_norm(layer, *first)
         qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
         add_rows(attention, "qkv_proj", qkv, config.attention_bias)
         add(f"{attention}.o_proj.weight", hidden, q_size)
@@ -72,6 +76,7 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
         if config.qk_norm is not None:
             for norm, size in zip(("q_norm", "k_norm"), qk_norm_sizes(config), strict=True):
                 add(f"{attention}.{norm}.weight", size)
+        add_norm(layer, *second)
         if not config.has_experts(i):
             add_mlp(mlp, inner)
             continue

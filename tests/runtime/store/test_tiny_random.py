@@ -1,9 +1,11 @@
 """The tiny random models: reproducible, complete, and sensitive to every token."""
 
 import filecmp
+from hashlib import sha256
 
 import pytest
 import torch
+from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM
 
 from minivllm.runtime.store.toys import WRITERS
@@ -31,3 +33,11 @@ def test_its_next_token_depends_on_the_first_of_many_far_more_than_on_rounding(t
     best = before.topk(2).values
     assert best[0] - best[1] > 1e-3
     assert before.std() > 1.0
+
+
+def test_its_weights_never_change_because_outputs_on_pages_and_in_recordings_are_theirs(
+    tiny_random_path,
+):
+    weights = load_file(tiny_random_path / "model.safetensors")
+    digest = sha256(b"".join(weights[name].tobytes() for name in sorted(weights)))
+    assert digest.hexdigest()[:16] == "7813c959da4b9648"
