@@ -183,7 +183,7 @@ class Tap:
         self.emit(ev.RequestPreempted, name, by.request_id, need, free, position)
 
     def _position(self, name: str) -> int:
-        return [one.request_id for one in waiting_of(self._scheduler)].index(name)
+        return [waits.request_id for waits in waiting_of(self._scheduler)].index(name)
 
     def after__free_request(self, _: object, request: Any, *__: Any, **___: Any) -> None:
         name, status = request.request_id, request.status.name
@@ -309,7 +309,7 @@ class Tap:
         self.emit(ev.StepScheduled, name, num_own, "decode" if is_decode else "prefill", before)
         if num_drafts:
             # A resumed sequence is padded with drafts that have no ids: -1, and 0 in the event.
-            drafts = [max(one, 0) for one in request.spec_token_ids] + [0] * num_drafts
+            drafts = [max(token_id, 0) for token_id in request.spec_token_ids] + [0] * num_drafts
             method = self._scheduler.vllm_config.speculative_config.method
             source = "ngram" if "ngram" in method else "draft_model"
             self.emit(ev.DraftProposed, name, self._shown(drafts[:num_drafts]), source)

@@ -42,7 +42,7 @@ class Texts:
             case compact.TokensSampled:
                 seq_ids, token_ids, _, *rest = fields
                 named = self._named(token_ids)  # before the texts, which use the names
-                texts = [self._text(*one) for one in zip(seq_ids, token_ids, strict=True)]
+                texts = [self._text(*pair) for pair in zip(seq_ids, token_ids, strict=True)]
                 return [*named, (kind, seq_ids, token_ids, texts, *rest)]
             case ev.RequestFinished | ev.RequestAborted:
                 return self._end(kind, *fields)
@@ -74,7 +74,7 @@ class Texts:
 
     def _end(self, kind: type, seq_id: str, why: str | None, *rest: object) -> list[tuple]:
         waiting, (stops, text) = self._waiting.pop(seq_id, []), self._stops.pop(seq_id, ((), ""))
-        found = next((one for one in stops if one in text), None)
+        found = next((stop for stop in stops if stop in text), None)
         if kind is ev.RequestAborted and found is not None:
             # vLLM's front end looks for stop strings, and aborts the request that has one.
             kind, why, rest = ev.RequestFinished, "stop", (found,)

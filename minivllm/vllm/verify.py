@@ -34,17 +34,17 @@ class Verifier:
             yield f"block {block.block_id}", (ours.ref_cnt, ours.hash), theirs
         free = pool.free_block_queue.get_all_free_blocks()
         yield "the free queue", list(fold.free_queue), [block.block_id for block in free]
-        yield "waiting", fold.waiting, [one.request_id for one in waiting_of(scheduler)]
-        yield "running", fold.running, [one.request_id for one in scheduler.running]
+        yield "waiting", fold.waiting, [waits.request_id for waits in waiting_of(scheduler)]
+        yield "running", fold.running, [runs.request_id for runs in scheduler.running]
         yield "who is there", fold.sequences.keys(), scheduler.requests.keys()
         tables = manager.coordinator.single_type_managers[0].req_to_blocks
-        for name, one in scheduler.requests.items():
+        for name, request in scheduler.requests.items():
             ours, table = fold.sequences[name], [block.block_id for block in tables.get(name, ())]
             yield f"the table of {name}", ours.block_table, table
-            status = one.status.name.partition("_")[0]  # WAITING_FOR_... waits, too
-            numbers = one.num_computed_tokens, one.num_preemptions, status
+            status = request.status.name.partition("_")[0]  # WAITING_FOR_... waits, too
+            numbers = request.num_computed_tokens, request.num_preemptions, status
             own = ours.num_computed_tokens, ours.num_preemptions, ours.status
             yield f"(computed tokens, preemptions, status) of {name}", own, numbers
             if self._with_tokens:
-                tokens = list(one.output_token_ids)
+                tokens = list(request.output_token_ids)
                 yield f"the output of {name}", ours.output_token_ids.tolist(), tokens

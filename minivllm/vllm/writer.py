@@ -70,8 +70,8 @@ class Writer:
                 event = made(self._next_seq, step, t, *own)
                 self._next_seq += len(event.seq_ids) if hasattr(event, "seq_ids") else 1
                 self._log.write(event)
-                for one in expand([event]) if self.fold is not None else ():
-                    self.fold.apply(one)
+                for plain in expand([event]) if self.fold is not None else ():
+                    self.fold.apply(plain)
         self._log.flush()
         if self._log.loss is not None:
             raise EventLogError(f"{self._path} cannot be written: {self._log.loss.reason}")

@@ -103,7 +103,7 @@ def test_a_step_is_one_line_for_all_decodes_and_one_for_all_tokens(tmp_path: Pat
     assert recording.head.state == writer.fold.state
     events = list(recording.events(0, len(recording)))
     assert [event.seq for event in events] == list(range(len(events)))
-    assert [one.seq_id for one in events if type(one) is ev.TokenSampled] == ["a", "b", "c"]
+    assert [event.seq_id for event in events if type(event) is ev.TokenSampled] == ["a", "b", "c"]
     assert recording.header.model_and_weights == "m on vLLM 0.32.0"
     writer.close()
 

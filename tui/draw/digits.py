@@ -12,4 +12,4 @@ def large(figure: str) -> list[str]:
     """Digits, points and × in three rows, each sign four cells wide."""
     rows = ["".join(f"{int(_FONT[sign][row]):03b}0" for sign in figure) for row in range(5)]
     pairs = zip(rows[::2], [*rows[1::2], "0" * len(rows[0])], strict=True)
-    return ["".join(_DOTS[one + other] for one, other in zip(*pair, strict=True)) for pair in pairs]
+    return ["".join(_DOTS[top + low] for top, low in zip(*pair, strict=True)) for pair in pairs]

@@ -95,7 +95,7 @@ def read_steps(path: Path) -> dict[int, Facts]:
                 start, end = event.num_computed_tokens, event.num_computed_tokens + event.num_tokens
                 facts["scheduled"].append((name, start, end))
             case ev.StepWithdrawn():
-                facts["scheduled"] = [one for one in facts["scheduled"] if one[0] != name]
+                facts["scheduled"] = [share for share in facts["scheduled"] if share[0] != name]
                 facts["withdrawn"].append(name)
             case ev.RequestAdmitted() | ev.RequestResumed():
                 facts["admitted"].append((name, event.num_cached_tokens))
@@ -159,8 +159,8 @@ def _intended(
 def summary(found: list[Divergence]) -> str:
     """How often each fact differs."""
     counts: dict[str, int] = defaultdict(int)
-    for one in found:
-        counts[one.fact] += 1
+    for divergence in found:
+        counts[divergence.fact] += 1
     return "\n".join(
         f"  {FACTS[fact]}: {plural(counts[fact], 'step')}" for fact in FACTS if counts[fact]
     )

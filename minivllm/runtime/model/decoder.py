@@ -1,4 +1,4 @@
-"""The decoder: one network for all families of `model_config.py`, with a switch for each difference.
+"""The decoder: one network for all families of `model_config.py`, with switches for what differs.
 
 Its input is a flattened (ragged) batch, `[num_tokens, hidden_size]`: the tokens of all sequences
 one after another, without padding. Tokens interact only in attention, which the caller passes in as
@@ -6,8 +6,8 @@ a function, so the decoder works with any cache and any backend.
 
 In float32, the tokens must equal those of `transformers`, so the operations are in the same order.
 
-Source: transformers 5, `models/{llama,qwen3,smollm3,...}/modeling_*.py`; vLLM `vllm/model_executor/models/llama.py`
-(names).
+Source: transformers 5, `models/{llama,qwen3,smollm3,...}/modeling_*.py`; vLLM
+`vllm/model_executor/models/llama.py` (names).
 """
 
 import math
@@ -359,8 +359,10 @@ class Decoder(nn.Module):
         """
         cos_sin = self.rotary.cos_sin(positions, self.dtype)
         angles = [cos_sin] * len(self.layers)
-        for i in self.config.unrotated_layers:
-            angles[i] = self.rotary.cos_sin(torch.zeros_like(positions), self.dtype)
+        if self.config.unrotated_layers:
+            unrotated = self.rotary.cos_sin(torch.zeros_like(positions), self.dtype)
+            for i in self.config.unrotated_layers:
+                angles[i] = unrotated
         hidden, x = self.embed(token_ids), None
         for layer, cos_sin in zip(self.layers, angles, strict=True):
             x = layer(x, hidden, cos_sin, attend, ops)

@@ -6,6 +6,7 @@ multiplication is faster than several small ones. `decoder.py` splits the produc
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -18,8 +19,8 @@ class Shard:
     """The rows of a parameter that a checkpoint tensor fills."""
 
     parameter: str
-    first_row: int
     shape: tuple[int, ...]
+    first_row: int = 0
     row_order: torch.Tensor | None = None
     """Which row of the tensor is our row 0, 1, ...; None: as they are."""
 
@@ -27,20 +28,13 @@ class Shard:
 def weight_shards(config: ModelConfig) -> dict[str, Shard]:
     """Return Hugging Face name -> shard, for every tensor that the checkpoint must have."""
     hidden, inner = config.hidden_size, config.intermediate_size
-    q_size = config.num_attention_heads * config.head_size
-    kv_size = config.num_key_value_heads * config.head_size
+    q_size, kv_size = _head_rows(config)
     orders = _row_orders(config)
     shards: dict[str, Shard] = {}
 
-    def add(
-        parameter: str,
-        *shape: int,
-        theirs: str = "",
-        first_row: int = 0,
-        order: torch.Tensor | None = None,
-    ) -> None:
-        """theirs: Hugging Face's name, if it is not ours with `model.` before it"""
-        shards[theirs or f"model.{parameter}"] = Shard(parameter, first_row, shape, order)
+    def add(parameter: str, *shape: int, theirs: str = "", **rows: Any) -> None:
+        """theirs: Hugging Face's name, if it is not ours with `model.` before it; rows: of `Shard`"""
+        shards[theirs or f"model.{parameter}"] = Shard(parameter, shape, **rows)
 
     def add_rows(block: str, ours: str, sizes: dict[str, int], bias: bool) -> None:
         """Add projections of the hidden state: name -> rows, one after another in one matrix."""
@@ -49,10 +43,10 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
         first_row = 0
         for name, size in sizes.items():
             theirs, parameter = f"model.{block}.{name}", f"{block}.{ours}"
-            place = {"first_row": first_row, "order": orders.get(name)}
-            add(f"{parameter}.weight", size, hidden, theirs=f"{theirs}.weight", **place)
+            rows = {"first_row": first_row, "row_order": orders.get(name)}
+            add(f"{parameter}.weight", size, hidden, theirs=f"{theirs}.weight", **rows)
             if bias:
-                add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", **place)
+                add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", **rows)
             first_row += size
 
     def add_norm(layer: str, theirs: str, ours: str) -> None:
@@ -131,10 +125,13 @@ def qk_norm_sizes(config: ModelConfig) -> tuple[int, int]:
     """Return how many features of the queries, and of the keys, are normalized together."""
     if config.qk_norm == "each_head":
         return config.head_size, config.head_size
-    return (
-        config.num_attention_heads * config.head_size,
-        config.num_key_value_heads * config.head_size,
-    )
+    return _head_rows(config)
+
+
+def _head_rows(config: ModelConfig) -> tuple[int, int]:
+    """Return the rows of the query projection, and of the key or value projection."""
+    size = config.head_size
+    return config.num_attention_heads * size, config.num_key_value_heads * size
 
 
 def _row_orders(config: ModelConfig) -> dict[str, torch.Tensor]:

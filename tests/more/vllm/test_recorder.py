@@ -13,11 +13,11 @@ TRAFFIC = ROOT / "tests/support/vllm/random_traffic.py"
 
 def check(folder: Path, first: int, last: int) -> None:
     results = run_with_vllm(TRAFFIC, folder, str(first), str(last))
-    assert [one["difference"] for one in results] == [None] * (last - first)
-    assert all(one["num_checks"] > 200 for one in results)
-    assert {one["is_async"] for one in results} == {False, True}
-    for one in results:
-        recording = Recording(folder / f"{one['seed']}.jsonl", MODELS)
+    assert [result["difference"] for result in results] == [None] * (last - first)
+    assert all(result["num_checks"] > 200 for result in results)
+    assert {result["is_async"] for result in results} == {False, True}
+    for result in results:
+        recording = Recording(folder / f"{result['seed']}.jsonl", MODELS)
         assert recording.header.source.startswith("vLLM 0.")
         assert not recording.head.fold.sequences and recording.head.fold.counters.prompt_tokens
 

@@ -22,9 +22,9 @@ COMMANDS = [
 
 
 def commands_of(printed: str) -> list[list[str]]:
-    lines = "\n".join(one for one in printed.splitlines() if not one.startswith("#"))
+    lines = "\n".join(line for line in printed.splitlines() if not line.startswith("#"))
     commands = lines.replace("\\\n", " ").split("vllm serve ")[1:]
-    return [["serve", *shlex.split(one.partition("\n")[0])] for one in commands]
+    return [["serve", *shlex.split(command.partition("\n")[0])] for command in commands]
 
 
 @needs_vllm

@@ -26,9 +26,9 @@ def first_differences(folder: Path, seeds: range) -> Counter:
     run_with_vllm("-m", "minivllm.lab.twin.simulated", *traces)
     found = Counter()
     for seed in seeds:
-        one = differences(folder / f"{seed}-ours.jsonl", folder / f"{seed}.jsonl")[:1]
-        known = one and one[0].intended
-        found[known.id if known else f"seed {seed}: {one[0]}" if one else "equal"] += 1
+        first = differences(folder / f"{seed}-ours.jsonl", folder / f"{seed}.jsonl")[:1]
+        known = first and first[0].intended
+        found[known.id if known else f"seed {seed}: {first[0]}" if first else "equal"] += 1
     return found
 
 

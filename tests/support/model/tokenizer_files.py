@@ -18,16 +18,25 @@ from tokenizers import pre_tokenizers
 from support.model.gguf_files import finish, new_writer
 
 _FRAGMENTS = [
-    " ", "  ", "     ", "\n", "\n\n", " \n", "\n ", "\r\n", "\t", "\t\t", "\u00a0", "\u3000", " \t \n\n x",
-    "a", "I", "the", " the", "The quick brown fox", "it's", "IT'S", "we'll've", " don't", "x'Y", "''", "' s",
-    "HTTPServer", "camelCaseWords", "snake_case", "éÀ", "naïve", "Straße", "ǅ", "ﬁ", "e\u0301a\u0300", "İ",
+    " ", "  ", "     ", "\n", "\n\n", " \n", "\n ", "\r\n", "\t", "\t\t", "\u00a0", "\u3000",
+    " \t \n\n x",
+    "a", "I", "the", " the", "The quick brown fox", "it's", "IT'S", "we'll've", " don't", "x'Y",
+    "''", "' s",
+    "HTTPServer", "camelCaseWords", "snake_case", "éÀ", "naïve", "Straße", "ǅ", "ﬁ",
+    "e\u0301a\u0300", "İ",
     "0", "7", "12", "123", "1234", " 1234567", "3.14", "1,000", "x2y", "٣٤٥", "½", "Ⅷ", "²", "१२३४",
-    "привет", " Мир", "ΑΒγ", "日本語", "こんにちは", "カタカナ", "한국어", "مرحبا", "שלום", "हिन्दी", "ไทย", "தமிழ்",
-    "😀", "👩‍👩‍👧", "🇫🇷", "👍🏽", "❤️", "\u200b", "\u200d", "\ufeff", "\ufffd", "\U000f0000", "\x00", "\x7f",
-    ".", "...", "!?", " -", "--", "(x)", "[0]", "{}", "\"quoted\"", "“curly”", "—", "…", "¿", "。", "、", "$5", "€",
-    "a+b=c", "x_1", "#include <a.h>\n", "def f(x):\n    return x\n", "for(;;){i++;}", "a/b\\c", "http://x.org/?q=1&r=2",
-    "<html>", "</s>", "<s>", "<unk>", "<|im_start|>", "<|im_end|>", "<|im_end|", "<think>", "</think>", "<｜User｜>",
-    "<｜begin▁of▁sentence｜>", "▁", "Ġ", "whole", " whole", "wholes", "<|im_start|>user\nHi<|im_end|>\n",
+    "привет", " Мир", "ΑΒγ", "日本語", "こんにちは", "カタカナ", "한국어", "مرحبا", "שלום", "हिन्दी", "ไทย",
+    "தமிழ்",
+    "😀", "👩‍👩‍👧", "🇫🇷", "👍🏽", "❤️", "\u200b", "\u200d", "\ufeff", "\ufffd", "\U000f0000", "\x00",
+    "\x7f",
+    ".", "...", "!?", " -", "--", "(x)", "[0]", "{}", "\"quoted\"", "“curly”", "—", "…", "¿",
+    "。", "、", "$5", "€",
+    "a+b=c", "x_1", "#include <a.h>\n", "def f(x):\n    return x\n", "for(;;){i++;}", "a/b\\c",
+    "http://x.org/?q=1&r=2",
+    "<html>", "</s>", "<s>", "<unk>", "<|im_start|>", "<|im_end|>", "<|im_end|", "<think>",
+    "</think>", "<｜User｜>",
+    "<｜begin▁of▁sentence｜>", "▁", "Ġ", "whole", " whole", "wholes",
+    "<|im_start|>user\nHi<|im_end|>\n",
 ]  # fmt: skip
 _NUM_TEXTS = 200
 

@@ -16,7 +16,9 @@ def main() -> None:
     ServeSubcommand().subparser_init(parser.add_subparsers())
     for words in json.load(sys.stdin):
         parsed = vars(parser.parse_args(words))
-        names = [one[2:].removeprefix("no-").replace("-", "_") for one in words if one[:2] == "--"]
+        names = [
+            word[2:].removeprefix("no-").replace("-", "_") for word in words if word[:2] == "--"
+        ]
         print(json.dumps({name: parsed[name] for name in names}, default=str))
 
 
