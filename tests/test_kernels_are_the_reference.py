@@ -94,14 +94,14 @@ class NewTokens:
         kv_heads, size, num_blocks = shape.num_kv_heads, shape.head_size, 3
 
         def random(*sizes: int) -> torch.Tensor:
-            return torch.randn(*sizes, generator=generator).bfloat16().double()
+            return torch.randn(*sizes, generator=generator).half().bfloat16().double()
 
         self.qkv = random(10, shape.num_heads + 2 * kv_heads, size)
         self.split = [shape.num_heads, kv_heads, kv_heads]
         angles = random(10, 1, size // 2)
         cos, sin = angles.cos(), angles.sin()
         pairs = torch.cat((cos, cos), 2), torch.cat((-sin, sin), 2)
-        self.cos_sin = tuple(pair.bfloat16().double() for pair in pairs)
+        self.cos_sin = tuple(pair.half().bfloat16().double() for pair in pairs)
         self.slots = torch.randperm(num_blocks * shape.block_size, generator=generator)[:10]
         self.slots[[2, 9]] = -1  # written nowhere
         self.caches = torch.full((2, num_blocks, shape.block_size, kv_heads, size), NAN).double()
