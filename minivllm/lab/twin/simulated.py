@@ -128,11 +128,9 @@ def run_theirs(trace: TwinTrace, path: Path) -> None:
     os.environ["MINIVLLM_RECORD"] = str(path)
     engine = SimulatedVllm(
         lambda request, drafts: [outputs[request.request_id][request.num_output_tokens]],
-        num_blocks=trace.num_blocks + 1, block_size=trace.block_size,
-        max_num_seqs=trace.max_num_seqs, max_num_batched_tokens=trace.max_num_batched_tokens,
-        max_model_len=trace.max_model_len, enable_prefix_caching=trace.enable_prefix_caching,
-        scheduling_policy=trace.scheduling_policy,
-    )  # fmt: skip
+        num_blocks=trace.num_blocks + 1,
+        **trace.options,
+    )
 
     def add(request: TwinRequest) -> None:
         most = {"max_tokens": len(request.output_token_ids), "ignore_eos": True}

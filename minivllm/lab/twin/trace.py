@@ -7,6 +7,7 @@ out: both sides decide anew.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,27 +16,25 @@ from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 from minivllm.text import short_name
 
+OPTIONS = (
+    "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "scheduling_policy",
+    "enable_prefix_caching",
+)  # fmt: skip
+
 
 class TwinRequest(msgspec.Struct):
     name: str
     prompt_token_ids: list[int]
     output_token_ids: list[int]
-    arrival_step: int
-    """It arrived after this many steps."""
+    arrival_step: int  # the number of steps before it
     priority: int = 0
 
 
 class TwinTrace(msgspec.Struct):
     num_blocks: int
     """Blocks that sequences can get. vLLM has one more, its null block."""
-    block_size: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    max_model_len: int
-    scheduling_policy: str
-    enable_prefix_caching: bool
-    requests: list[TwinRequest]
-    """In the order of arrival."""
+    options: dict[str, Any]  # `OPTIONS` of both engines
+    requests: list[TwinRequest]  # in the order of arrival
 
 
 def read_trace(path: Path) -> TwinTrace:
@@ -59,10 +58,8 @@ def read_trace(path: Path) -> TwinTrace:
     ]
     if not requests:
         raise SimulationError(f"No request of {path} has got a token, so there is nothing to run.")
-    same = ("block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
-    same += ("scheduling_policy", "enable_prefix_caching")
-    facts = {name: getattr(header, name) for name in same}
-    return TwinTrace(header.num_usable_blocks, **facts, requests=requests)
+    options = {name: getattr(header, name) for name in OPTIONS}
+    return TwinTrace(header.num_usable_blocks, options, requests)
 
 
 def play(

@@ -23,9 +23,10 @@ def random_trace(seed: int) -> TwinTrace:
         priority = rng.randint(0, 3) if policy == "priority" else 0
         output = tokens(rng.randint(1, 60))
         requests.append(TwinRequest(f"r{number}", prompt, output, step, priority))
-    return TwinTrace(
-        num_blocks=rng.randint(60, 110) if block_size == 4 else rng.randint(17, 40),
-        block_size=block_size, max_num_seqs=rng.randint(2, 8),
-        max_num_batched_tokens=rng.choice([16, 32, 64, 128]), max_model_len=256,
-        scheduling_policy=policy, enable_prefix_caching=rng.random() < 0.8, requests=requests,
-    )  # fmt: skip
+    num_blocks = rng.randint(60, 110) if block_size == 4 else rng.randint(17, 40)
+    options = {
+        "block_size": block_size, "max_num_seqs": rng.randint(2, 8),
+        "max_num_batched_tokens": rng.choice([16, 32, 64, 128]), "max_model_len": 256,
+        "scheduling_policy": policy, "enable_prefix_caching": rng.random() < 0.8,
+    }  # fmt: skip
+    return TwinTrace(num_blocks, options, requests)
