@@ -22,17 +22,12 @@ NUM_QUANTILES = 1000
 
 class Curves(NamedTuple):
     name: str
-    first: Seq[float]
-    """Seconds to the first token of each request."""
-    between: Seq[float]
-    """Seconds between tokens."""
-    times: Seq[float]
-    """The next three values hold from one of these times to the following one, in seconds."""
-    used: Seq[float]
-    """Percent of the KV cache; so is `allocated`."""
+    first: Seq[float]  # seconds to the first token of each request
+    between: Seq[float]  # seconds between tokens
+    times: Seq[float]  # the other values hold from one of these times, in seconds, to the next
+    used: Seq[float]  # percent of the KV cache; so is `allocated`
     requests: Seq[float]
-    allocated: Seq[float] = ()
-    """Drawn as dots, if it differs from `used`."""
+    allocated: Seq[float] = ()  # drawn as dots, if it differs from `used`
 
 
 def check_plot(path: Path) -> None:

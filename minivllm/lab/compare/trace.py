@@ -81,9 +81,8 @@ def _trace_of_lengths(name: str, vocab_size: int, seed: int) -> Scenario:
         # Random tokens, so that no two requests share a prefix.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
         params = _to_the_end(SamplingParams(temperature=0, max_tokens=output_len))
-        wave.append(
-            ScenarioRequest(request_id=f"r{number}", prompt_token_ids=prompt, params=params)
-        )
+        request = {"request_id": f"r{number}", "prompt_token_ids": prompt, "params": params}
+        wave.append(ScenarioRequest(**request))
     return Scenario(name=name, teaches="", watch="", options=_OPTIONS, waves=(tuple(wave),))
 
 
