@@ -57,7 +57,7 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
         prompt = {"prompt_token_ids": arrival.prompt(number)}
         engine.add_request(str(number), prompt, params, priority=arrival.priority)
 
-    serve(engine, clock, [(one.at, partial(add, i, one)) for i, one in enumerate(crowd)])
+    serve(engine, clock, [(each.at, partial(add, i, each)) for i, each in enumerate(crowd)])
     return events
 
 
@@ -77,8 +77,10 @@ def test_the_simulation_plans_what_the_engine_plans(options, kind):
     urgent = options.get("scheduling_policy") == "priority"
     # The engine takes requests between two steps.
     crowd = [
-        structs.replace(one, at=round(one.at / STEP) * STEP, priority=one.priority if urgent else 0)
-        for one in at_rate(draw_crowd(CROWD, 512), rate=4.0)
+        structs.replace(
+            arrival, at=round(arrival.at / STEP) * STEP, priority=arrival.priority if urgent else 0
+        )
+        for arrival in at_rate(draw_crowd(CROWD, 512), rate=4.0)
     ]
     real, simulated = events_of_the_engine(crowd, **options), []
     setup = Setup(config(**options), 1, "random")

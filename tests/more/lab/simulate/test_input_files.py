@@ -24,7 +24,7 @@ def test_arrivals_are_read_in_order_from_zero(file):
     expected = [Arrival(0.0, 40, 2, 0, 32, 1), Arrival(1.5, 8, 4)]
     file.write_text(f"{HEAD},prefix_group,prefix_tokens,priority\n12,8,4,,,\n10.5,40,2,x,32,1\n")
     assert read_arrivals(file) == expected
-    late, early = (msgspec.json.encode(replace(one, at=one.at + 9)) for one in expected[::-1])
+    late, early = (msgspec.json.encode(replace(each, at=each.at + 9)) for each in expected[::-1])
     file.write_bytes(late + b"\n\n" + early)
     assert read_arrivals(file) == expected
 
