@@ -132,7 +132,7 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
     )
 
 
-WRITERS = {
+TOY_WRITERS = {
     "tiny-random": write_tiny_random,
     "tiny-moe": partial(write_tiny_random, config=_TINY_MOE),
     "qwen3-0.6b-dummy": write_qwen3_dummy,

@@ -5,7 +5,14 @@ import dataclasses
 import pytest
 import torch
 from support.engine.identity_prompts import prompts_for
-from support.engine.identity_runs import SCHEDULES, assert_same_or_tie, base_of, generate, run
+from support.engine.identity_runs import (
+    SCHEDULES,
+    assert_same_or_tie,
+    base_of,
+    generate,
+    peer_of,
+    run,
+)
 
 from minivllm import LLM, EngineConfig, SamplingParams
 from minivllm.engine.engine import LLMEngine
@@ -75,9 +82,9 @@ def smollm2_on_cuda(smollm2_path) -> LoadedModel:
 @pytest.mark.parametrize("enforce_eager", [False, True], ids=["graphs", "eager"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_tokens_with_triton_equal_those_of_transformers(
-    schedule, enforce_eager, smollm2_on_cuda, request, replays
+    schedule, enforce_eager, smollm2_on_cuda, replays
 ):
-    peer = request.getfixturevalue("smollm2_peer")
+    peer = peer_of("smollm2")
     *short, long, _ = prompts_for(smollm2_on_cuda.tokenizer)
     # The preempting schedule's pool cannot hold the long prompt.
     prompts = short[:4] if "preempted" in schedule else [*short[:4], long]
