@@ -103,7 +103,6 @@ def add_command(commands: "argparse._SubParsersAction", name: str, summary: str)
 
 class Parser(argparse.ArgumentParser):
     def add(self, spec: str, help: str, **more: Any) -> None:
-        """See `add_option`."""
         add_option(self, spec, help, **more)
 
 

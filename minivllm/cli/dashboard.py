@@ -20,8 +20,7 @@ def add_dashboard_options(parser: Parser) -> None:
     add = partial(add_option, parser.add_argument_group("dashboard"))
     add("--ascii", "draw with ASCII characters only (the default in a locale without UTF-8)")
     add("--light", "start with the light theme (t switches it)")
-    usual = "minivllm/keys.toml in your configuration folder"
-    add("--keys FILE", f"your own key table (default: {usual})")
+    add("--keys FILE", "your own keys (default: minivllm/keys.toml in your configuration folder)")
 
 
 def add_race_option(parser: Parser) -> None:

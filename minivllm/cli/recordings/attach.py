@@ -18,10 +18,16 @@ from minivllm.tui.state.model import MODELS
 def add_arguments(parser: Parser) -> None:
     where = "http://host:port of a server, or a recording that is still being written"
     parser.add("SOURCE", where, nargs="?")
+    parser.add("--vllm URL", argparse.SUPPRESS)
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.vllm is not None:
+        raise ConfigError(
+            "vLLM's scheduler must record its decisions: MINIVLLM_RECORD=run.jsonl vllm serve MODEL"
+            " --scheduler-cls minivllm.vllm.RecordingScheduler, and then minivllm attach run.jsonl."
+        )
     if args.source is None:
         raise ConfigError("Name an engine: the address of a server, or a recording that grows.")
     require_terminal("once SOURCE --json prints the engine's state in one line")

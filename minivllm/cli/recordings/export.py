@@ -26,10 +26,9 @@ def run(args: argparse.Namespace) -> int:
     with whole_file(args.perfetto) as file:
         exported = export_perfetto(args.log, file)
         size = file.tell() if file.seekable() else 0
-    note(
-        f"Wrote {exported.steps:,} steps from {exported.events:,} events into {args.perfetto}"
-        f" ({size / 1e6:,.1f} MB); open it in ui.perfetto.dev."
-    )
+    what = f"{exported.steps:,} steps from {exported.events:,} events"
+    where = f"{args.perfetto} ({size / 1e6:,.1f} MB)"
+    note(f"Wrote {what} into {where}; open it in ui.perfetto.dev.")
     if exported.lost_events:
         note(
             f"{exported.lost_events:,} events are missing in the recording; after this gap the"
