@@ -50,6 +50,7 @@ def loading(model: str) -> Iterator[None]:
     spinner = nullcontext()
     if sys.stderr.isatty():
         text = f"Loading PyTorch and {model} (a first start also builds the kernels) ..."
+        # Rich takes longer to import than most commands need to print their help.
         spinner = import_module("rich.console").Console(stderr=True).status(text)
     with spinner:
         pressed = []

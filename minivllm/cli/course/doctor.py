@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from platform import python_version
 from typing import Literal, NamedTuple
 
-from minivllm import lessons, runtime
+from minivllm import kernels, lessons, runtime
 from minivllm.cli.terminal import has_utf8
 from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.runtime.paths import default_cache_root
@@ -104,11 +104,11 @@ def check_triton() -> Finding:
         return Finding("note", str(missing).rstrip("."))
     import_module("torch")
     try:
-        mode = import_module("minivllm.kernels.mode")
+        interpreted, triton = kernels.INTERPRETED, kernels.triton
     except (ImportError, OSError, RuntimeError) as error:
         return Finding("note", f"{_first_line(error)} Lessons 17 and 18 show recordings")
-    how = "its interpreter runs kernels here" if mode.INTERPRETED else "compiles for the GPU"
-    return Finding("ok", f"{mode.triton.__version__}, {how}")
+    how = "its interpreter runs kernels here" if interpreted else "compiles for the GPU"
+    return Finding("ok", f"{triton.__version__}, {how}")
 
 
 def check_kernels() -> Finding:
