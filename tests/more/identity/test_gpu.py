@@ -4,15 +4,9 @@ import dataclasses
 
 import pytest
 import torch
+from support.engine import identity_runs
 from support.engine.identity_prompts import prompts_for
-from support.engine.identity_runs import (
-    SCHEDULES,
-    assert_same_or_tie,
-    base_of,
-    generate,
-    peer_of,
-    run,
-)
+from support.engine.identity_runs import SCHEDULES, assert_same_or_tie, base_of, generate, run
 
 from minivllm import LLM, EngineConfig, SamplingParams
 from minivllm.engine.engine import LLMEngine
@@ -84,7 +78,7 @@ def smollm2_on_cuda(smollm2_path) -> LoadedModel:
 def test_tokens_with_triton_equal_those_of_transformers(
     schedule, enforce_eager, smollm2_on_cuda, replays
 ):
-    peer = peer_of("smollm2")
+    peer = identity_runs.peer_of("smollm2")
     *short, long, _ = prompts_for(smollm2_on_cuda.tokenizer)
     # The preempting schedule's pool cannot hold the long prompt.
     prompts = short[:4] if "preempted" in schedule else [*short[:4], long]
