@@ -8,7 +8,6 @@ needs no torch.
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from minivllm.version import __version__ as __version__
 
@@ -18,7 +17,8 @@ _HOMES = {
 }  # fmt: skip
 __all__ = [*_HOMES]
 
-if TYPE_CHECKING:  # for editors and type checkers, which cannot follow `__getattr__`
+TYPE_CHECKING = False  # editors and type checkers take it as true; `typing` is slow to import
+if TYPE_CHECKING:
     from minivllm.config import EngineConfig as EngineConfig
     from minivllm.engine.engine import LLMEngine as LLMEngine
     from minivllm.llm import LLM as LLM
