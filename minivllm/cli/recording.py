@@ -33,7 +33,7 @@ def check_output(output: str, recordings: Iterable[str | None]) -> None:
 
 @contextmanager
 def recording(path: str | None) -> Iterator[Record]:
-    """Give what records an engine into `path` until the end of the context; nothing without a path.
+    """Give a function that records an engine into `path`, until the context ends, if there is a path.
 
     Raises `OSError` at once if the file cannot be written. If it is incomplete at the end, raises
     `EventLogError`, or adds its message as a note to an error that is already being raised.

@@ -168,9 +168,9 @@ class _Demo:
             writer = self._load(engine)
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
-            facts, of_run = self.facts, (self._scenario, self.facts)
+            scenario, facts = self._scenario, self.facts
             self._on_over = lambda: starting.app.show_summary(
-                tell_story(*of_run), facts.fold.step, figures_of(*of_run)
+                tell_story(scenario, facts), facts.fold.step, figures_of(scenario, facts)
             )
             control = EngineThreadControl(self.thread, clock)
             return Started(source, control, writer, tour=tour), self.thread
