@@ -15,6 +15,7 @@ Source: vLLM `vllm/entrypoints/llm.py`.
 import dataclasses
 import sys
 from collections.abc import Sequence as Seq
+from copy import copy
 from itertools import count
 from typing import Any, Literal
 
@@ -80,7 +81,8 @@ class LLM:
             for prompt, own, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
                 # Intermediate outputs are never read, so do not build them.
-                own = dataclasses.replace(own, output_kind=RequestOutputKind.FINAL_ONLY)
+                own = copy(own)  # `replace` would check it again
+                object.__setattr__(own, "output_kind", RequestOutputKind.FINAL_ONLY)
                 self.llm_engine.add_request(request_id, prompt, own, rank)
                 request_ids.append(request_id)
             finished = self._run(len(request_ids), use_tqdm)
