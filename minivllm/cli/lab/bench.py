@@ -1,11 +1,10 @@
 """`minivllm bench NAME`: runs one measurement; each is a module in `minivllm.lab.bench`."""
 
 import argparse
-from functools import partial
 from importlib import import_module
 from types import ModuleType
 
-from minivllm.cli import add_command, add_option
+from minivllm.cli import add_command
 from minivllm.lab.common.report import JSON_HELP, run_bench
 
 BENCHES = {
@@ -33,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, summary in BENCHES.items():
         bench, module = add_command(benches, name, summary), _module(name)
         bench.epilog = getattr(module, "EPILOG", None)
-        module.add_arguments(add := partial(add_option, bench))
-        add("--json", JSON_HELP)
+        module.add_arguments(bench.add)
+        bench.add("--json", JSON_HELP)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ DEFAULT_DTYPE = "float32"
 DTYPES = (DEFAULT_DTYPE, "bfloat16", "float16")  # no `auto`: the result must state the dtype
 MODEL_HELP = "alias, directory, .gguf file or Hugging Face id"
 DTYPE_HELP = "type of the computation and KV cache"
-JSON_HELP = "print one line of JSON on standard output, and messages on standard error"
+JSON_HELP = "print one line of JSON; all messages go to standard error"
 
 
 def positive_int(text: str) -> int:
@@ -56,7 +56,7 @@ def listed(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 def add_model_arguments(
     add: Callable[..., None], *, model: str = DEFAULT_MODEL, dtype: bool = True
 ) -> None:
-    """add: `minivllm.cli.add_option` of the parser"""
+    """add: `minivllm.cli.Parser.add`"""
     add("--model MODEL", MODEL_HELP, default=model)
     if dtype:
         add("--dtype", DTYPE_HELP, choices=DTYPES, default=DEFAULT_DTYPE)

@@ -21,7 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from minivllm import runtime
 from minivllm.errors import BenchError
+from minivllm.lab import bench
 from minivllm.lab.bench.throughput import rounds, workloads
 from minivllm.lab.common import report
 from minivllm.runtime.store.model_store import QWEN3_DUMMY, resolve_for_transformers, resolve_model
@@ -69,9 +71,7 @@ def add_arguments(add: Callable[..., None]) -> None:
 
 
 def measure(args: argparse.Namespace) -> report.Report:
-    import torch
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = runtime.choose_device("auto").type
     specs = _workloads(args, device)
     pythons = peers_with_python(args.vs, args.peer_python)
     spec = specs[0]
@@ -146,8 +146,6 @@ def _peers(
     device: str,
     stack: ExitStack,
 ) -> list[rounds.BenchEngine]:
-    from minivllm.lab.bench.throughput.weights_gguf import own_gguf, write_gguf  # late: torch
-
     peers, checkpoint = [], None
     if args.model == QWEN3_DUMMY:
         checkpoint = resolve_model(args.model, weights=False)
@@ -155,15 +153,13 @@ def _peers(
         checkpoint = resolve_for_transformers(args.model)
     for name, python in pythons.items():
         if python is None:
-            # Late: transformers is slow to import, and another peer does not need it.
-            from minivllm.lab.bench.throughput.transformers_peer import TransformersPeer
-
-            peers.append(TransformersPeer(checkpoint, args.dtype, device, args.peer_batch_size))
+            batch_size = args.peer_batch_size
+            peers.append(bench.TransformersPeer(checkpoint, args.dtype, device, batch_size))
             continue
-        weights = checkpoint or own_gguf(args.model)
+        weights = checkpoint or bench.own_gguf(args.model)
         if name == "llama.cpp" and not args.peer_gguf:
             weights = Path(stack.enter_context(tempfile.TemporaryDirectory()), "weights.gguf")
-            write_gguf(checkpoint, weights, args.dtype)
+            bench.write_gguf(checkpoint, weights, args.dtype)
         dtype = "float16" if args.peer_gguf else args.dtype
         settings = {
             "model": str(weights), "dtype": dtype, "num_threads": args.num_threads,
@@ -177,14 +173,11 @@ def _peers(
 def _engines_in_formats(
     args: argparse.Namespace, options: dict[str, Any], stack: ExitStack
 ) -> list[rounds.BenchEngine]:
-    # Late, because of torch.
-    from minivllm.lab.bench.throughput.weights_gguf import INT8, formats_of, write_stored_copy
-
     engines = []
-    for format_ in formats_of(args.formats) if args.formats else ():
+    for format_ in bench.formats_of(args.formats) if args.formats else ():
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        write_stored_copy(resolve_model(args.model), scratch, format_)
-        own = options | {"quantization": INT8 if format_ == INT8 else None}
+        bench.write_stored_copy(resolve_model(args.model), scratch, format_)
+        own = options | {"quantization": bench.INT8 if format_ == bench.INT8 else None}
         engines.append(rounds.MinivllmEngine(str(scratch), args.dtype, format_, **own))
     return engines
 
