@@ -74,12 +74,10 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
     ids=str,
 )
 def test_the_simulation_plans_what_the_engine_plans(options, kind):
-    urgent = options.get("scheduling_policy") == "priority"
+    ranks = {} if options.get("scheduling_policy") == "priority" else {"priority": 0}
     # The engine takes requests between two steps.
     crowd = [
-        structs.replace(
-            arrival, at=round(arrival.at / STEP) * STEP, priority=arrival.priority if urgent else 0
-        )
+        structs.replace(arrival, at=round(arrival.at / STEP) * STEP, **ranks)
         for arrival in at_rate(draw_crowd(CROWD, 512), rate=4.0)
     ]
     real, simulated = events_of_the_engine(crowd, **options), []
