@@ -30,7 +30,7 @@ class RequestQueue(ABC):
         fcfs      first come, first served; the victim is the newest running sequence
         priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
-    A sequence whose grammar is not compiled yet keeps its place, and the sequences behind it pass.
+    A sequence that waits for its grammar or for a load keeps its place, and those behind it pass.
     With fcfs, a preempted sequence goes to the front of the queue; with priority, to its usual
     place.
     """
@@ -47,11 +47,11 @@ class RequestQueue(ABC):
         return self.add(sequence)
 
     def peek(self) -> Sequence:
-        """Return the next sequence; the first of all if all wait for their grammars."""
+        """Return the next sequence that is not blocked; the first of all if all are."""
         first = next(iter(self))
-        if not first.request.awaits_grammar:  # nearly always
+        if not first.is_blocked:  # nearly always
             return first
-        return next((sequence for sequence in self if not sequence.request.awaits_grammar), first)
+        return next((sequence for sequence in self if not sequence.is_blocked), first)
 
     def pop(self) -> Sequence:
         """Remove and return the next sequence."""
@@ -148,8 +148,8 @@ class AdmissionPolicy:
         batch has been let in, and return None. `now`: seconds, as `arrival_time`.
         """
         first = waiting.peek()
-        if first.request.awaits_grammar:
-            return Hold("grammar_not_compiled", 0, 0)
+        if first.is_blocked:
+            return Hold(*first.deferred)
         if first.status is RequestStatus.PREEMPTED or first.request.arrival_number in self._let_in:
             return None
         return self._hold_newcomer(waiting, running, nothing_scheduled, now)

@@ -30,6 +30,8 @@ def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) 
     None, only the rules that hold at any time are checked.
     """
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler, plan)]
+    if scheduler.connector is not None:
+        violations += scheduler.connector.violations()
     if plan is not None:
         violations += _plan(scheduler, plan)
     return [Violation(*violation) for violation in violations]
@@ -90,7 +92,8 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
         {item.sequence: len(item.draft_token_ids) for item in plan.scheduled} if plan else {}
     )
     waiting, running = list(scheduler.waiting), scheduler.running
-    slots = [sequence.slot for sequence in running]
+    loading = [s for s in waiting if s.status is RequestStatus.WAITING_FOR_REMOTE_KVS]
+    slots = [sequence.slot for sequence in [*running, *loading]]
     if len(set(slots)) != len(slots) or None in slots:
         yield "every running sequence has its own slot", f"{slots}"
     kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
@@ -100,7 +103,7 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
         detail = f"{slots}, {kept}, {scheduler.slots.free}"
         yield "every slot is either taken, kept or free", detail
     for request in scheduler.requests.values():
-        runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
+        runs = any(sequence.slot is not None for sequence in request.sequences)
         if len(request.kept_slots) != (request.num_unforked if runs else 0):
             yield "a running request keeps a slot for each future fork", f"{request.request_id}"
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
@@ -108,7 +111,7 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
         yield "every unfinished sequence either waits or runs", f"{unfinished}"
     for sequence in waiting:
-        if sequence.block_table or sequence.status not in _WAITING:
+        if sequence not in loading and (sequence.block_table or sequence.status not in _WAITING):
             yield "a waiting sequence holds no block", f"{sequence!r}"
     for sequence in running:
         if sequence.num_computed_tokens > sequence.num_tokens + num_drafts.get(sequence, 0):
@@ -171,7 +174,8 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
         yield "no sequence is admitted in a step that preempts", f"{plan.preempted}"
     has_work = scheduler.running or scheduler.waiting
     waits_for_company = any(
-        (sequence.deferred or [""])[0] in ("batch_delay", "grammar_not_compiled")
+        (sequence.deferred or [""])[0]
+        in ("batch_delay", "grammar_not_compiled", "waiting_for_remote_kvs")
         for sequence in scheduler.waiting
     )
     # A preemption counts as progress, too: waiting beams may need the freed blocks.

@@ -18,6 +18,10 @@ Scheduling changes *when* a token is computed, never *which* token it is.
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from minivllm.config import EngineConfig
 from minivllm.core.admission import (
     AdmissionPolicy,
@@ -26,7 +30,7 @@ from minivllm.core.admission import (
     RequestQueue,
     create_request_queue,
 )
-from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
+from minivllm.core.kv_cache_manager import ComputedBlocks, KVCacheManager, Shortage
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import (
     NO_DRAFTS,
@@ -38,6 +42,9 @@ from minivllm.core.scheduler_output import (
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
+
+if TYPE_CHECKING:
+    from minivllm.kv_transfer import KVConnector
 
 
 class Scheduler:
@@ -72,6 +79,8 @@ class Scheduler:
         )
         self._bus = bus
         self._drafter = drafter
+        self.connector: KVConnector | None = None
+        """A second memory for blocks, set by the engine if it has one."""
 
     # ---- requests in and out ----
 
@@ -101,9 +110,12 @@ class Scheduler:
         request = sequence.request
         if sequence.status is RequestStatus.RUNNING:
             self.running.remove(sequence)
-            self.slots.release(sequence, for_fork=pruned)
         else:
             self.waiting.remove(sequence)
+        if sequence.slot is not None:
+            self.slots.release(sequence, for_fork=pruned)
+        if self.connector is not None:
+            self.connector.request_finished(sequence)
         self.kv_cache_manager.free(sequence)
         sequence.status = status
         sequence.stop_reason = stop_reason
@@ -134,6 +146,8 @@ class Scheduler:
         if self._bus.active:
             self._bus.emit(ev.StepBegin, self.max_num_batched_tokens)
         plan = SchedulerOutput(self.step, self.max_num_batched_tokens)
+        if self.connector is not None:
+            self.connector.begin_step()
         budget = self._spend_budget(plan, now)
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
@@ -192,17 +206,23 @@ class Scheduler:
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
         """Admit waiting sequences while budget, slots and blocks last; return the unused budget."""
+        for sequence, num_cached in list(self.connector.loaded.items()) if self.connector else ():
+            start = min(num_cached, sequence.num_tokens - 1)
+            if num_tokens := self._first_chunk(sequence, start, budget):
+                del self.connector.loaded[sequence]
+                held = max(start + num_tokens, num_cached)
+                self.kv_cache_manager.shrink(sequence, held)
+                self._admit(plan, sequence, num_cached, start, num_tokens)
+                budget -= num_tokens
         while self.waiting:
             sequence = self.waiting.peek()
             if hold := self._hold(sequence, plan, budget, now):
                 self._defer(sequence, *hold)
                 break
-            item = self._try_to_admit(sequence, budget)
-            if item is None:
+            num_tokens = self._try_to_admit(plan, sequence, budget)
+            if num_tokens is None:
                 break
-            plan.scheduled.append(item)
-            self._commit(item)
-            budget -= item.num_tokens
+            budget -= num_tokens
         return budget
 
     def _hold(
@@ -219,10 +239,11 @@ class Scheduler:
             return Hold("max_num_seqs", num_slots, self.slots.num_free)
         return None
 
-    def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
+    def _try_to_admit(self, plan: SchedulerOutput, sequence: Sequence, budget: int) -> int | None:
         """Give the first waiting sequence blocks, a slot and a first chunk.
 
-        If the sequence does not fit, emits the reason and returns None.
+        Returns the chunk's tokens; 0 if the sequence begins to load blocks from a second memory. If
+        it does not fit, emits the reason and returns None.
         """
         manager = self.kv_cache_manager
         computed = manager.get_computed_blocks(sequence)  # a hit makes the first chunk shorter
@@ -236,6 +257,8 @@ class Scheduler:
             self._defer(sequence, shortage.reason, shortage.need, shortage.free)
             self._admission.batch_is_full()
             return None
+        if self.connector is not None and self._begin_load(sequence, computed):
+            return 0
         start = computed.num_computed_tokens
         num_tokens = self._first_chunk(sequence, start, budget)
         if num_tokens == 0:
@@ -244,9 +267,22 @@ class Scheduler:
         manager.allocate_slots(sequence, start + num_tokens, computed)  # fits: checked above
         if self._bus.active:
             manager.explain_miss(sequence, computed)
-        self.waiting.pop()
-        self._admit(sequence, computed.num_cached_tokens, start)
-        return ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
+        self._admit(plan, sequence, computed.num_cached_tokens, start, num_tokens)
+        return num_tokens
+
+    def _begin_load(self, sequence: Sequence, computed: ComputedBlocks) -> bool:
+        """Let the connector load the blocks after the hits, if it can. The sequence gets a slot and
+        blocks for all of its tokens now, so that it can run when the load has ended.
+        """
+        manager = self.kv_cache_manager
+        num_tokens = self.connector.get_num_new_matched_tokens(sequence, computed.num_cached_tokens)
+        if num_tokens:
+            manager.allocate_slots(sequence, sequence.num_tokens, computed)
+            self.slots.take(sequence)
+            sequence.status = RequestStatus.WAITING_FOR_REMOTE_KVS
+            self.connector.update_state_after_alloc(sequence, num_tokens)
+            self._defer(sequence, "waiting_for_remote_kvs", num_tokens // manager.block_size, 0)
+        return num_tokens > 0
 
     def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
         """Return how many tokens the sequence gets in its first chunk; 0 if it must wait.
@@ -258,12 +294,18 @@ class Scheduler:
             min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
         )
 
-    def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
-        resumed = sequence.status is RequestStatus.PREEMPTED
+    def _admit(
+        self, plan: SchedulerOutput, sequence: Sequence, num_cached_tokens: int, start: int,
+        num_tokens: int,
+    ) -> None:  # fmt: skip
+        """Move a waiting sequence, which has its blocks, into the batch and into the plan."""
+        resumed = sequence.num_preemptions > 0
+        self.waiting.remove(sequence)
         sequence.status = RequestStatus.RUNNING
         sequence.num_cached_tokens = num_cached_tokens
-        sequence.num_computed_tokens = num_computed_tokens
-        self.slots.take(sequence)
+        sequence.num_computed_tokens = start
+        if sequence.slot is None:
+            self.slots.take(sequence)
         sequence.deferred = None
         self.running.append(sequence)
         # Count each request once in the hit rate, however often it is deferred or preempted.
@@ -275,8 +317,9 @@ class Scheduler:
             self.counters.prefix_cache_hits += num_cached_tokens
         if self._bus.active:
             kind = ev.RequestResumed if resumed else ev.RequestAdmitted
-            tokens = (num_cached_tokens, num_computed_tokens)
-            self._bus.emit(kind, sequence.seq_id, sequence.slot, *tokens)
+            self._bus.emit(kind, sequence.seq_id, sequence.slot, num_cached_tokens, start)
+        plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens, starts_fresh=True))
+        self._commit(plan.scheduled[-1])
 
     def _commit(self, item: ScheduledSequence) -> None:
         """Count the item's tokens as computed. Others can share the blocks that they fill."""
@@ -335,7 +378,8 @@ class Scheduler:
         """
         first = self.waiting.peek()
         reason, need, free = first.deferred
-        if reason != "batch_delay":  # a delay ends by itself
+        loads = self.connector is not None and (self.connector.loads or self.connector.loaded)
+        if reason != "batch_delay" and not loads:  # both end by themselves
             if reason == "max_num_seqs":  # then `need` and `free` count slots, not blocks
                 manager = self.kv_cache_manager
                 need = manager.num_blocks_for(first.num_tokens)

@@ -18,10 +18,13 @@ Source: vLLM `vllm/v1/engine/core.py` (`EngineCore.step`), `vllm/v1/core/sched/s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from minivllm import runtime, speculation
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
+from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request, RequestStatus, Sequence, Stop, check_stop
@@ -70,6 +73,12 @@ class EngineCore:
                 drafts, proposer, manager, limit, self.bus, name
             )
         self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
+        if config.kv_transfer_config is not None:
+            from minivllm.kv_transfer import create_connector
+
+            self.scheduler.connector = create_connector(
+                config, runner, self.scheduler, clock, self.bus
+            )
         self.output_processor = OutputProcessor(tokenizer)
         self._eos_token_ids, self._max_model_len = tokenizer.eos_token_ids, limit
         self.beams = BeamDriver(
@@ -101,8 +110,10 @@ class EngineCore:
 
     def execute(self, plan: SchedulerOutput) -> StepResult:
         """Run the planned tokens through the model. The result has the logits to draw from."""
+        if self.scheduler.connector is not None:
+            self.scheduler.connector.start_load_kv(plan)
         if not plan.scheduled:
-            return StepResult(plan, None)  # all requests wait for more arrivals (`batch_delay`)
+            return StepResult(plan, None)  # all requests wait: for others (`batch_delay`) or blocks
         watch = self.watchers.before(plan)
         started = self.clock.now()
         if plan.copies:
@@ -167,7 +178,13 @@ class EngineCore:
             self.scheduler.requeue(sequence, result.failed[0])
         for request, error in errors.items():
             self._abort(request, str(error))
-        self.scheduler.kv_cache_manager.evict_unused(result.unwritten)
+        self._evict(result.unwritten)
+
+    def _evict(self, blocks: Iterable[KVCacheBlock]) -> None:
+        """Let no lookup find `blocks`, of requests that have failed."""
+        if self.scheduler.connector is not None:
+            self.scheduler.connector.invalidate(blocks)
+        self.scheduler.kv_cache_manager.evict_unused(blocks)
 
     # ---- what the tokens change ----
 
@@ -239,7 +256,7 @@ class EngineCore:
         self.beams.forget(request)
         self.watchers.forget_ended()
         if error is not None:
-            self.scheduler.kv_cache_manager.evict_unused(blocks)
+            self._evict(blocks)
 
     def _check_invariants(self, plan: SchedulerOutput | None) -> None:
         violations = check_invariants(self.scheduler, plan) if self._checks_invariants else ()

@@ -162,6 +162,8 @@ class FakeRunner:
     """
 
     device_lost = False
+    kv_caches = ()
+    block_bytes = 0
 
     def __init__(
         self,
