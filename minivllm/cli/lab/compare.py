@@ -18,9 +18,9 @@ from rich.progress import Progress, TaskID
 
 from minivllm import runtime
 from minivllm.cli.loading import loading
-from minivllm.cli.options import ReadSpeculativeConfig, add_option
+from minivllm.cli.options import ReadConfig, add_option
 from minivllm.cli.terminal import note
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
 from minivllm.events.recording.recording import Recording
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--b B", "the other side", default="continuous+paged")
     add("--scenario", "the requests", choices=TRACE_NAMES, default="burst")
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
-    add("--speculative-config JSON", how, action=ReadSpeculativeConfig)
+    add("--speculative-config JSON", how, action=ReadConfig, const=SpeculativeConfig)
     size = "KV cache of each side (default: the scenario's)"
     add("--kv-budget BYTES", size, type=report.positive_int)
     add("--seed SEED", "seed for prompts and lengths", type=int, default=0)

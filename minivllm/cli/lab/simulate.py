@@ -15,7 +15,7 @@ from typing import get_args
 
 from minivllm.cli import options
 from minivllm.cli.recording import recording
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import add_json_argument, listed, positive_int
@@ -99,7 +99,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     add("--block-size N", docs["block_size"], type=positive_int, default=16)
     add("--max-model-len N", docs["max_model_len"], type=positive_int, default=8192)
     drafts = f"{docs['speculative_config']}; needs --acceptance-rate"
-    add("--speculative-config JSON", drafts, action=options.ReadSpeculativeConfig)
+    add("--speculative-config JSON", drafts, action=options.ReadConfig, const=SpeculativeConfig)
     right = "probability that a draft is right if those before it are"
     add("--acceptance-rate X", right + _MANY, type=listed(float))
     for name, default in (("enable_prefix_caching", None), ("enable_chunked_prefill", True)):
