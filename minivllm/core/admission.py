@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, MutableSequence
 from heapq import heapify, heappop, heappush
+from itertools import takewhile
 from typing import NamedTuple
 
 from minivllm.config import Batching
@@ -83,8 +84,12 @@ class FCFSRequestQueue(RequestQueue):
         return len(self._queue) - 1
 
     def add_preempted(self, sequence: Sequence) -> int:
-        self._queue.appendleft(sequence)
-        return 0
+        # Older sequences that wait for a load or a grammar have been passed: it stays behind them.
+        number = sequence.request.arrival_number
+        older = takewhile(lambda other: other.request.arrival_number < number, self._queue)
+        position = sum(1 for _ in older)
+        self._queue.insert(position, sequence)
+        return position
 
     def choose_victim(self, running: list[Sequence]) -> Sequence:
         return running[-1]

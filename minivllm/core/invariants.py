@@ -157,7 +157,9 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
     num_taken = len(scheduler.running) + sum(
         len(request.kept_slots) for request in scheduler.requests.values()
     )
-    if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
+    admits = any(item.starts_fresh for item in plan.scheduled)
+    # (a sequence that has loaded took its slot earlier)
+    if num_taken > scheduler.slots.limit and admits and scheduler.connector is None:
         detail = f"{num_taken} of {scheduler.slots.limit}"
         yield "no sequence is admitted above max_num_seqs", detail
     written: list[int] = []

@@ -384,7 +384,9 @@ class Scheduler:
                 manager = self.kv_cache_manager
                 need = manager.num_blocks_for(first.num_tokens)
                 free = manager.pool.num_free_blocks
-            victim = self.waiting.choose_victim(self.running)
+            # By arrival: a load or a grammar may have let younger sequences run first.
+            by_arrival = sorted(self.running, key=lambda other: other.request.arrival_number)
+            victim = self.waiting.choose_victim(by_arrival)
             self._preempt(victim, first, Shortage(need, free))
             plan.preempted.append(victim)
 

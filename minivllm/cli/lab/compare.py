@@ -42,6 +42,8 @@ _ROWS = (
     ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
     ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
+    ("tokens computed again", "recomputed_tokens", "{:,}"),
+    ("tokens loaded from the host", "loaded_tokens", "{:,}"),
     ("drafts that were right", "draft_acceptance", "{:.0%}"),
     ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
     ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
