@@ -90,7 +90,7 @@ class KVConnector(ABC):
 
     @abstractmethod
     def get_num_new_matched_tokens(self, sequence: Sequence, num_computed_tokens: int) -> int:
-        """Return how many tokens can be loaded, in whole blocks. Changes nothing.
+        """Return how many tokens can be loaded, in whole blocks. Changes nothing in the pool.
 
         num_computed_tokens: tokens in hits of the prefix cache; what is loaded follows them
         """

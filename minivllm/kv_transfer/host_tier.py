@@ -96,11 +96,15 @@ class SimpleCPUOffloadConnector(KVConnector):
     def begin_step(self) -> None:
         super().begin_step()
         if self._num_ahead is not None:
-            for block in islice(self._manager.pool.free_queue, self._num_ahead):
-                self._store(block)
+            self._rescue(self._num_ahead)
         else:
             for item in self._scheduled:
                 self._store_hashed(item.sequence, item.start // self._manager.block_size)
+
+    def _rescue(self, num_blocks: int) -> None:
+        """Store what is in the first `num_blocks` blocks of the pool's free queue."""
+        for block in islice(self._manager.pool.free_queue, num_blocks):
+            self._store(block)
 
     def request_finished(self, sequence: Sequence) -> None:
         if self._num_ahead is None and not self.loads.get(sequence):
@@ -147,6 +151,9 @@ class SimpleCPUOffloadConnector(KVConnector):
             return 0
         size = self._manager.block_size
         rest = sequence.block_hashes[num_computed_tokens // size :]
+        # A load takes more blocks at once than a step's tokens do: the cursor goes ahead of it.
+        if rest and self.pool.get_cached_block(rest[0]) and self._num_ahead is not None:
+            self._rescue(self._manager.num_blocks_for(sequence.num_tokens))
         return size * sum(1 for _ in takewhile(self.pool.get_cached_block, rest))
 
     def _pin(self, sequence: Sequence, first: int, end: int) -> list[KVCacheBlock]:
