@@ -4,6 +4,7 @@
     burst             more requests than batch slots
     long-and-short    a long prompt beside short conversations
     memory-pressure   a KV cache too small for its requests
+    two-memories      blocks that the pool must give up come back from the host's memory
     parallel-sampling four texts for one prompt, which share its blocks until they write
     beams             a beam search that forks its best beams and prunes the others
     speculation       answers that repeat themselves: drafts, and one step that verifies several
@@ -150,6 +151,51 @@ MEMORY_PRESSURE = Scenario(
     ),
 )
 
+
+def _host_tier(gigabytes_per_second: float) -> Mapping[str, object]:
+    """The link is slow, so that one sees a request wait for its blocks on the virtual clock."""
+    return {
+        "kv_connector": "SimpleCPUOffloadConnector",
+        "kv_connector_extra_config": {
+            "num_cpu_blocks": 64, "gigabytes_per_second": gigabytes_per_second,
+        },
+    }  # fmt: skip
+
+
+HOUSE_TIER, _CHAT_TIER = _host_tier(0.005), _host_tier(0.1)
+"""A block of the house model has 40 KiB, one of SmolLM2 720 KiB."""
+
+TWO_MEMORIES = Scenario(
+    name="two-memories",
+    teaches=(
+        "A block is copied to the host's memory before it is evicted: who needs it again loads it,"
+        " and computes nothing twice."
+    ),
+    watch=(
+        "two classes fill the pool in turn; gil and hana find the blocks of the first class in the"
+        " host's memory, and wait for them while ivo runs."
+    ),
+    options=options(
+        num_blocks=32, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=384,
+        kv_transfer_config=_CHAT_TIER,
+    ),
+    waves=(
+        (
+            _ask("ada", "Why do cats sleep so much?", 80, system=f"Class one. {_TEACHER}"),
+            _ask("ben", "How do birds fly?", 80, system=f"Class two. {_TEACHER}"),
+        ),
+        (
+            _ask("cleo", "What is a volcano?", 80, system=f"Class three. {_TEACHER}"),
+            _ask("dan", "Why is the sea salty?", 80, system=f"Class four. {_TEACHER}"),
+        ),
+        (
+            _ask("gil", "How does a magnet work?", 80, system=f"Class one. {_TEACHER}"),
+            _ask("hana", "Why is the sky blue?", 80, system=f"Class two. {_TEACHER}"),
+            _ask("ivo", "What is a rainbow?", 48),
+        ),
+    ),
+)  # fmt: skip
+
 _BOAT = (
     "Write the first sentence of a story about the keeper of a lighthouse who has not spoken to"
     " anybody for a year, and who one morning finds a small boat on the rocks, and in the boat a"
@@ -281,7 +327,7 @@ STRUCTURED = Scenario(
 )
 
 _ALL = (
-    SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, PARALLEL_SAMPLING, BEAMS, SPECULATION,
-    STRUCTURED,
+    SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, TWO_MEMORIES, PARALLEL_SAMPLING, BEAMS,
+    SPECULATION, STRUCTURED,
 )  # fmt: skip
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
