@@ -1,23 +1,17 @@
 """Random histories with a second memory, whose loads take 0 to 20 steps.
 
-After every phase the fold equals the inspection and no invariant of either pool is broken. Every wait
-ends, nothing is left at the end, and each output is that of the model alone.
+After every phase, the fold equals the inspection and no invariant of either pool is broken. Every
+wait ends, nothing is left at the end, and each output is that of the model alone.
 """
 
-from collections import Counter
-
 import pytest
-from support.engine.random_histories import TIERED, History
+from support.engine.random_histories import TIERED, run_tiered
 
 from minivllm.events import types as ev
 
 
-def run(flavour: str, seeds: range) -> Counter:
-    return sum((History(flavour, seed, tiered=True).run() for seed in seeds), Counter())
-
-
 @pytest.mark.parametrize("flavour", TIERED)
 def test_every_load_ends_and_no_token_changes(flavour: str):
-    kinds = run(flavour, range(10))
+    kinds = run_tiered(flavour, range(20))
     assert min(kinds[ev.KVStore], kinds[ev.KVLost], kinds[ev.KVLoad]) > 10, kinds
     assert kinds[ev.KVLoad] == kinds[ev.KVLoaded]

@@ -13,7 +13,7 @@ from minivllm.runtime.loader import LoadedModel, load_model
 
 PROMPT = [*STEM, *range(60, 90)]
 TURNS = [
-    (turn[:length], {"n": n, "temperature": 0.7, "max_tokens": 12, "ignore_eos": True}, 30 * i)
+    (turn[:length], {"n": n, "temperature": 0.7, "max_tokens": 12, "ignore_eos": True}, 9 * i)
     for i, (turn, length, n) in enumerate(
         [(PROMPT, 40, 3), (PROMPT[::-1], 44, 1), (PROMPT, 44, 1), (PROMPT[::-1], 48, 2)] * 2
     )
@@ -22,7 +22,7 @@ TURNS = [
 
 
 ALL_THAT_HAPPENS = {
-    "requests": TURNS, "num_spare_blocks": 0, "extra": {"num_cpu_blocks": 60},
+    "requests": TURNS, "num_spare_blocks": -9, "extra": {"num_cpu_blocks": 60},
 }  # fmt: skip
 
 
@@ -77,4 +77,4 @@ def test_random_traffic_gives_the_same_tokens_with_a_tier_and_without(tiny, numb
 
     check()
     for happened in totals[:2]:  # in the traffic that is the same in every run
-        assert happened.external_prefix_cache_hits > 100 and happened.num_preemptions
+        assert happened.external_prefix_cache_hits > 50 and happened.num_preemptions
