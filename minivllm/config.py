@@ -31,8 +31,6 @@ AttentionBackendName = Literal[
 ]  # fmt: skip
 LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
 SpeculativeMethod = Literal["ngram", "draft_model"]
-KVConnectorName = Literal["SimpleCPUOffloadConnector"]
-KVRole = Literal["kv_both"]
 
 CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
 CustomOps = Annotated[
@@ -69,21 +67,15 @@ class NestedConfig:
     """The option's name."""
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read a JSON object, as on the command line."""
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(
-                f"{cls.option} must be a JSON object ({error}); got {text!r:.100}."
-            ) from None
-        return cls.of(given)
-
-    @classmethod
     def of(cls, given: object) -> Self:
-        """Read a mapping of fields. Raises `ConfigError` if it is none or has other fields."""
-        if isinstance(given, cls):
-            return given
+        """Read a mapping of fields, or a JSON object. Raises `ConfigError` if it has other fields."""
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except (ValueError, RecursionError) as error:
+                raise ConfigError(
+                    f"{cls.option} must be a JSON object ({error}); got {given!r:.100}."
+                ) from None
         needed = [
             item.name for item in fields(cls) if item.default is MISSING is item.default_factory
         ]
@@ -152,9 +144,9 @@ class KVTransferConfig(NestedConfig):
     """A second memory for keys and values. Raises `ConfigError` for an invalid value."""
 
     option = "kv_transfer_config"
-    kv_connector: KVConnectorName
+    kv_connector: Literal["SimpleCPUOffloadConnector"]
     """`SimpleCPUOffloadConnector`: blocks in the host's memory, see `kv_transfer.host_tier`."""
-    kv_role: KVRole = "kv_both"
+    kv_role: Literal["kv_both"] = "kv_both"
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
     """The connector's own options, which it checks when the engine is built."""
 
@@ -227,9 +219,8 @@ class EngineConfig:
     """
 
     kv_transfer_config: KVTransferConfig | None = None
-    """Keep blocks that the cache evicts in a second memory: a `KVTransferConfig` or a dict of its
-    fields, such as `{"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config":
-    {"cpu_bytes_to_use": 1000000000}}`. None: an evicted block is computed again.
+    """Keep evicted blocks in a second memory: a `KVTransferConfig` or a dict of its fields, such as
+    `{"kv_connector": "SimpleCPUOffloadConnector"}`. None: they are computed again.
     """
 
     # Baselines: the methods that paging and continuous batching replaced. For comparisons only.
@@ -267,7 +258,7 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         for cls in (SpeculativeConfig, KVTransferConfig):
-            if (given := getattr(self, cls.option)) is not None:
+            if not isinstance(given := getattr(self, cls.option), cls | None):
                 object.__setattr__(self, cls.option, cls.of(given))  # frozen
         check_fields(self, ConfigError)
         if self.kv_cache_dtype == "int8":

@@ -4,9 +4,12 @@ Each part of a name sets one option; all others keep the trace's values or the e
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.errors import ConfigError
+
+if TYPE_CHECKING:  # the dashboard parses names, too, and must not import options of the engine
+    from minivllm.config import SpeculativeConfig
 
 _LOOKUP = {"num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 5}
 Options = Mapping[str, object]
@@ -48,14 +51,8 @@ class Configuration(NamedTuple):
         return options
 
 
-class DraftOptions(Protocol):
-    """A `SpeculativeConfig`. The dashboard parses names, too, and must not import its module."""
-
-    method: str
-
-
 def parse_configuration(
-    name: str, drafts: DraftOptions | None = None, parts: Mapping[str, Options] = PARTS
+    name: str, drafts: "SpeculativeConfig | None" = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Mapping
 
 from minivllm.lessons.scenarios.scenario import Message, Scenario, ScenarioRequest
-from minivllm.lessons.scenarios.scenarios import HOUSE_TIER
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +46,6 @@ STORIES: Mapping[str, Mapping[str, Story]] = {
         "dan": Story("Tell me a story about a wizard.", 3),
         "gil": Story("Tell me a story about a baker.", 17),
         "hana": Story("Tell me a story about a lighthouse.", 3),
-        "ivo": Story("Tell me a story about Dan and Rosa.", 3),
     },
     # Long prompts, so that there are full blocks to share; the last one is partly full.
     "parallel-sampling": {
@@ -80,13 +78,11 @@ STORY_TOKENS = 200
 QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
 """Options for the house model: without compiling C kernels, its first text appears sooner."""
 
-OPTIONS: Mapping[str, Mapping[str, object]] = {
+OPTIONS: Mapping[str, Mapping[str, int]] = {
     # The most tokens of a sequence that the house model supports.
     "long-and-short": {"max_model_len": 1024},
     # Its stories end before they fill more.
     "memory-pressure": {"num_gpu_blocks_override": 20},
-    # Its blocks are small.
-    "two-memories": {"kv_transfer_config": HOUSE_TIER},
     # A story is longer than an answer, and each beam must be able to grow to its end.
     "beams": {"num_gpu_blocks_override": 64},
 }

@@ -152,32 +152,21 @@ MEMORY_PRESSURE = Scenario(
 )
 
 
-def _host_tier(gigabytes_per_second: float) -> Mapping[str, object]:
-    """The link is slow, so that one sees a request wait for its blocks on the virtual clock."""
-    return {
-        "kv_connector": "SimpleCPUOffloadConnector",
-        "kv_connector_extra_config": {
-            "num_cpu_blocks": 64, "gigabytes_per_second": gigabytes_per_second,
-        },
-    }  # fmt: skip
-
-
-HOUSE_TIER, _CHAT_TIER = _host_tier(0.005), _host_tier(0.1)
-"""A block of the house model has 40 KiB, one of SmolLM2 720 KiB."""
+# The link is slow, so that the virtual clock shows a request that waits for its blocks.
+_TIER = {"num_cpu_blocks": 64, "gigabytes_per_second": 0.01}
 
 TWO_MEMORIES = Scenario(
     name="two-memories",
-    teaches=(
-        "A block is copied to the host's memory before it is evicted: who needs it again loads it,"
-        " and computes nothing twice."
-    ),
+    teaches="A block is copied to the host before its eviction, so nobody computes it twice.",
     watch=(
-        "two classes fill the pool in turn; gil and hana find the blocks of the first class in the"
-        " host's memory, and wait for them while ivo runs."
+        "cleo and dan fill the pool; gil and hana need what ada and ben had, and wait until it has"
+        " come back from the host, while ivo runs."
     ),
     options=options(
         num_blocks=32, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=384,
-        kv_transfer_config=_CHAT_TIER,
+        kv_transfer_config={
+            "kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": _TIER,
+        },
     ),
     waves=(
         (

@@ -149,7 +149,7 @@ class ReadConfig(argparse.Action):
     """
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        setattr(namespace, self.dest, self.const.from_json(values))
+        setattr(namespace, self.dest, self.const.of(values))
 
 
 def seconds(text: str) -> float:

@@ -206,12 +206,13 @@ class Scheduler:
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
         """Admit waiting sequences while budget, slots and blocks last; return the unused budget."""
-        for sequence, num_cached in list(self.connector.loaded.items()) if self.connector else ():
+        # Sequences that have loaded go first: they have slots and blocks, and need only budget.
+        for sequence, num_cached in [*self.connector.loaded.items()] if self.connector else ():
             start = min(num_cached, sequence.num_tokens - 1)
             if num_tokens := self._first_chunk(sequence, start, budget):
                 del self.connector.loaded[sequence]
-                held = max(start + num_tokens, num_cached)
-                self.kv_cache_manager.shrink(sequence, held)
+                # Give back what the first chunk does not need, as after any admission.
+                self.kv_cache_manager.shrink(sequence, max(start + num_tokens, num_cached))
                 self._admit(plan, sequence, num_cached, start, num_tokens)
                 budget -= num_tokens
         while self.waiting:

@@ -76,9 +76,8 @@ class EngineCore:
         if config.kv_transfer_config is not None:
             from minivllm.kv_transfer import create_connector
 
-            self.scheduler.connector = create_connector(
-                config, runner, self.scheduler, clock, self.bus
-            )
+            parts = config, runner, self.scheduler, clock, self.bus
+            self.scheduler.connector = create_connector(*parts)
         self.output_processor = OutputProcessor(tokenizer)
         self._eos_token_ids, self._max_model_len = tokenizer.eos_token_ids, limit
         self.beams = BeamDriver(

@@ -60,7 +60,6 @@ def inspect_engine(core: EngineCore) -> state.EngineState:
     """Copy all state that a view may show. O(blocks + tokens): for tests and for starting views."""
     scheduler, plan, pieces = core.scheduler, core.last_plan, core.names.pieces
     manager, pool = scheduler.kv_cache_manager, scheduler.kv_cache_manager.pool
-    second = {} if scheduler.connector is None else scheduler.connector.state()
     return state.EngineState(
         step=scheduler.step,
         blocks=[
@@ -92,7 +91,7 @@ def inspect_engine(core: EngineCore) -> state.EngineState:
             copied_blocks=manager.num_copied_blocks,
         ),
         token_pieces=dict(pieces),
-        **second,
+        **(scheduler.connector.state() if scheduler.connector else {}),
     )  # fmt: skip
 
 
