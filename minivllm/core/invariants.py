@@ -111,7 +111,9 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
         yield "every unfinished sequence either waits or runs", f"{unfinished}"
     for sequence in waiting:
-        if sequence not in loading and (sequence.block_table or sequence.status not in _WAITING):
+        if sequence in loading:
+            continue
+        if sequence.block_table or sequence.status not in _WAITING:
             yield "a waiting sequence holds no block", f"{sequence!r}"
     for sequence in running:
         if sequence.num_computed_tokens > sequence.num_tokens + num_drafts.get(sequence, 0):
@@ -157,9 +159,9 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
     num_taken = len(scheduler.running) + sum(
         len(request.kept_slots) for request in scheduler.requests.values()
     )
-    admits = any(item.starts_fresh for item in plan.scheduled)
-    # (a sequence that has loaded took its slot earlier)
-    if num_taken > scheduler.slots.limit and admits and scheduler.connector is None:
+    # A sequence that has loaded took its slot earlier.
+    admits = scheduler.connector is None and any(item.starts_fresh for item in plan.scheduled)
+    if num_taken > scheduler.slots.limit and admits:
         detail = f"{num_taken} of {scheduler.slots.limit}"
         yield "no sequence is admitted above max_num_seqs", detail
     written: list[int] = []

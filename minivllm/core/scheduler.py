@@ -149,6 +149,8 @@ class Scheduler:
         if self.connector is not None:
             self.connector.begin_step()
         budget = self._spend_budget(plan, now)
+        while self.connector is not None and self.connector.has_begun():
+            budget = self._schedule_waiting(plan, budget, now)  # those behind a load may pass
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
         budget = self._drafter.add_drafts(plan, budget)
@@ -206,24 +208,37 @@ class Scheduler:
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
         """Admit waiting sequences while budget, slots and blocks last; return the unused budget."""
-        # Sequences that have loaded go first: they have slots and blocks, and need only budget.
-        for sequence, num_cached in [*self.connector.loaded.items()] if self.connector else ():
-            start = min(num_cached, sequence.num_tokens - 1)
-            if num_tokens := self._first_chunk(sequence, start, budget):
-                del self.connector.loaded[sequence]
-                # Give back what the first chunk does not need, as after any admission.
-                self.kv_cache_manager.shrink(sequence, max(start + num_tokens, num_cached))
-                self._admit(plan, sequence, num_cached, start, num_tokens)
-                budget -= num_tokens
+        if self.connector is not None:
+            budget = self._schedule_loaded(plan, budget)
         while self.waiting:
             sequence = self.waiting.peek()
             if hold := self._hold(sequence, plan, budget, now):
                 self._defer(sequence, *hold)
                 break
-            num_tokens = self._try_to_admit(plan, sequence, budget)
-            if num_tokens is None:
+            item = self._try_to_admit(sequence, budget)
+            if item is None:
                 break
-            budget -= num_tokens
+            plan.scheduled.append(item)
+            self._commit(item)
+            budget -= item.num_tokens
+        return budget
+
+    def _schedule_loaded(self, plan: SchedulerOutput, budget: int) -> int:
+        """Admit sequences that have loaded, wherever they are in the queue: they have slots and
+        blocks, and need only budget. Returns the unused budget.
+        """
+        for sequence, num_cached in list(self.connector.loaded.items()):
+            start = min(num_cached, sequence.num_tokens - 1)
+            if num_tokens := self._first_chunk(sequence, start, budget):
+                del self.connector.loaded[sequence]
+                # Give back what the first chunk does not need, as after any admission.
+                self.kv_cache_manager.shrink(sequence, max(start + num_tokens, num_cached))
+                self.waiting.remove(sequence)
+                self._admit(sequence, num_cached, start)
+                item = ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
+                plan.scheduled.append(item)
+                self._commit(item)
+                budget -= num_tokens
         return budget
 
     def _hold(
@@ -240,11 +255,10 @@ class Scheduler:
             return Hold("max_num_seqs", num_slots, self.slots.num_free)
         return None
 
-    def _try_to_admit(self, plan: SchedulerOutput, sequence: Sequence, budget: int) -> int | None:
+    def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
         """Give the first waiting sequence blocks, a slot and a first chunk.
 
-        Returns the chunk's tokens; 0 if the sequence begins to load blocks from a second memory. If
-        it does not fit, emits the reason and returns None.
+        If the sequence does not fit, or begins to load, emits the reason and returns None.
         """
         manager = self.kv_cache_manager
         computed = manager.get_computed_blocks(sequence)  # a hit makes the first chunk shorter
@@ -259,7 +273,7 @@ class Scheduler:
             self._admission.batch_is_full()
             return None
         if self.connector is not None and self._begin_load(sequence, computed):
-            return 0
+            return None
         start = computed.num_computed_tokens
         num_tokens = self._first_chunk(sequence, start, budget)
         if num_tokens == 0:
@@ -268,8 +282,9 @@ class Scheduler:
         manager.allocate_slots(sequence, start + num_tokens, computed)  # fits: checked above
         if self._bus.active:
             manager.explain_miss(sequence, computed)
-        self._admit(plan, sequence, computed.num_cached_tokens, start, num_tokens)
-        return num_tokens
+        self.waiting.pop()
+        self._admit(sequence, computed.num_cached_tokens, start)
+        return ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
 
     def _begin_load(self, sequence: Sequence, computed: ComputedBlocks) -> bool:
         """Let the connector load the blocks after the hits, if it can. The sequence gets a slot and
@@ -295,16 +310,11 @@ class Scheduler:
             min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
         )
 
-    def _admit(
-        self, plan: SchedulerOutput, sequence: Sequence, num_cached_tokens: int, start: int,
-        num_tokens: int,
-    ) -> None:  # fmt: skip
-        """Move a waiting sequence, which has its blocks, into the batch and into the plan."""
+    def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
         resumed = sequence.num_preemptions > 0
-        self.waiting.remove(sequence)
         sequence.status = RequestStatus.RUNNING
         sequence.num_cached_tokens = num_cached_tokens
-        sequence.num_computed_tokens = start
+        sequence.num_computed_tokens = num_computed_tokens
         if sequence.slot is None:
             self.slots.take(sequence)
         sequence.deferred = None
@@ -318,9 +328,8 @@ class Scheduler:
             self.counters.prefix_cache_hits += num_cached_tokens
         if self._bus.active:
             kind = ev.RequestResumed if resumed else ev.RequestAdmitted
-            self._bus.emit(kind, sequence.seq_id, sequence.slot, num_cached_tokens, start)
-        plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens, starts_fresh=True))
-        self._commit(plan.scheduled[-1])
+            tokens = (num_cached_tokens, num_computed_tokens)
+            self._bus.emit(kind, sequence.seq_id, sequence.slot, *tokens)
 
     def _commit(self, item: ScheduledSequence) -> None:
         """Count the item's tokens as computed. Others can share the blocks that they fill."""
@@ -380,7 +389,7 @@ class Scheduler:
         first = self.waiting.peek()
         reason, need, free = first.deferred
         loads = self.connector is not None and (self.connector.loads or self.connector.loaded)
-        if reason != "batch_delay" and not loads:  # both end by themselves
+        if reason != "batch_delay" and not loads:  # a delay and a load end by themselves
             if reason == "max_num_seqs":  # then `need` and `free` count slots, not blocks
                 manager = self.kv_cache_manager
                 need = manager.num_blocks_for(first.num_tokens)

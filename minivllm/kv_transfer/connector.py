@@ -76,6 +76,7 @@ class KVConnector(ABC):
         """Blocks in the host's memory."""
         self._manager, self._counters = scheduler.kv_cache_manager, scheduler.counters
         self._bus = bus
+        self._has_begun = False
 
     # ---- scheduler ----
 
@@ -101,8 +102,14 @@ class KVConnector(ABC):
         end = first + num_external_tokens // self._manager.block_size
         load = Load(sequence, sequence.block_table[first:end], self._pin(sequence, first, end))
         self.loads[sequence] = load
+        self._has_begun = True
         if self._bus.active:
             self._bus.emit(ev.KVLoad, sequence.seq_id, sequence.slot, *load.ids)
+
+    def has_begun(self) -> bool:
+        """Whether a load has begun since the last call. Then those behind it may be admitted."""
+        begun, self._has_begun = self._has_begun, False
+        return begun
 
     @abstractmethod
     def _pin(self, sequence: Sequence, first: int, end: int) -> list[KVCacheBlock]:
