@@ -4,12 +4,9 @@ Each part of a name sets one option; all others keep the trace's values or the e
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from minivllm.errors import ConfigError
-
-if TYPE_CHECKING:  # the dashboard parses names, too, and must not import options of the engine
-    from minivllm.config import SpeculativeConfig
 
 _LOOKUP = {"num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 5}
 Options = Mapping[str, object]
@@ -52,11 +49,11 @@ class Configuration(NamedTuple):
 
 
 def parse_configuration(
-    name: str, drafts: "SpeculativeConfig | None" = None, parts: Mapping[str, Options] = PARTS
+    name: str, drafts: Any = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
-    drafts: what the part of its method, `ngram` or `draft_model`, stands for
+    drafts: a `SpeculativeConfig`, which the part of its method (`ngram`, `draft_model`) stands for
     """
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}

@@ -24,6 +24,7 @@ deadlock is in vLLM's pull request 57104.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from minivllm.core.block_pool import KVCacheBlock
@@ -98,7 +99,7 @@ class KVConnector(ABC):
 
     def update_state_after_alloc(self, sequence: Sequence, num_external_tokens: int) -> None:
         """Begin to load into the blocks after the sequence's hits."""
-        first = sequence.num_hashed_blocks
+        first = _num_hashed(sequence)
         end = first + num_external_tokens // self._manager.block_size
         load = Load(sequence, sequence.block_table[first:end], self._pin(sequence, first, end))
         self.loads[sequence] = load
@@ -127,7 +128,7 @@ class KVConnector(ABC):
         self._counters.external_prefix_cache_hits += num_blocks * size
         if self._bus.active:
             self._bus.emit(ev.KVLoaded, sequence.seq_id, num_blocks * size)
-        num_cached = (sequence.num_hashed_blocks + num_blocks) * size
+        num_cached = (_num_hashed(sequence) + num_blocks) * size
         self.loaded[sequence] = num_cached
         self._manager.cache_full_blocks(sequence, num_cached)
 
@@ -162,3 +163,8 @@ class KVConnector(ABC):
             if any(block.ref_cnt != 1 or block.block_hash is not None for block in load.blocks):
                 detail = f"{sequence!r}: {load.blocks}"
                 yield "a block that is being loaded has one owner and no hash", detail
+
+
+def _num_hashed(sequence: Sequence) -> int:
+    """Count the blocks at the start of the table that are hits."""
+    return sum(1 for _ in takewhile(lambda block: block.block_hash, sequence.block_table))

@@ -99,7 +99,7 @@ class SimpleCPUOffloadConnector(KVConnector):
             self._rescue(self._num_ahead)
         else:
             for item in self._scheduled:
-                self._store_hashed(item.sequence, item.start // self._manager.block_size)
+                self._store_table(item.sequence, item.start // self._manager.block_size)
 
     def _rescue(self, num_blocks: int) -> None:
         """Store what is in the first `num_blocks` blocks of the pool's free queue."""
@@ -108,11 +108,11 @@ class SimpleCPUOffloadConnector(KVConnector):
 
     def request_finished(self, sequence: Sequence) -> None:
         if self._num_ahead is None and not self.loads.get(sequence):
-            self._store_hashed(sequence)
+            self._store_table(sequence)
         super().request_finished(sequence)
 
-    def _store_hashed(self, sequence: Sequence, first: int = 0) -> None:
-        for block in sequence.block_table[first : sequence.num_hashed_blocks]:
+    def _store_table(self, sequence: Sequence, first: int = 0) -> None:
+        for block in sequence.block_table[first:]:
             self._store(block)
 
     def _store(self, block: KVCacheBlock) -> None:
@@ -147,7 +147,7 @@ class SimpleCPUOffloadConnector(KVConnector):
     # ---- loads ----
 
     def get_num_new_matched_tokens(self, sequence: Sequence, num_computed_tokens: int) -> int:
-        if sequence.judges_prompt:  # every prompt token must be computed
+        if sequence.wants_prompt_logprobs:  # every prompt token must be computed
             return 0
         size = self._manager.block_size
         rest = sequence.block_hashes[num_computed_tokens // size :]
