@@ -147,6 +147,7 @@ class KVTransferConfig(NestedConfig):
     kv_connector: Literal["SimpleCPUOffloadConnector"]
     """`SimpleCPUOffloadConnector`: blocks in the host's memory, see `kv_transfer.host_tier`."""
     kv_role: Literal["kv_both"] = "kv_both"
+    """The engine stores blocks and loads them."""
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
     """The connector's own options, which it checks when the engine is built."""
 

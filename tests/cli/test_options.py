@@ -18,7 +18,6 @@ from minivllm.cli.options import (
 from minivllm.config import EngineConfig, KVTransferConfig, SpeculativeConfig
 from minivllm.sampling_params import SamplingParams
 
-
 NESTED = {
     SpeculativeConfig: {"method": "ngram", "num_speculative_tokens": 4},
     KVTransferConfig: {"kv_connector": "SimpleCPUOffloadConnector"},

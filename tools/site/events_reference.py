@@ -23,11 +23,21 @@ from page_text import (
 )
 
 from minivllm.events import types as ev
-from minivllm.events.types import blocks, drafts, explanations, grammars, kernels, requests, steps
+from minivllm.events.types import (
+    blocks,
+    drafts,
+    explanations,
+    grammars,
+    kernels,
+    requests,
+    steps,
+    transfers,
+)
 from minivllm.sampling_params import SamplingParams
 
 _SUBJECTS = {
-    "Requests": requests, "Steps, tokens and the log": steps, "Blocks": blocks, "Drafts": drafts,
+    "Requests": requests, "Steps, tokens and the log": steps, "Blocks": blocks,
+    "The second memory": transfers, "Drafts": drafts,
     "Grammars": grammars, "Why a token": explanations, "Kernels": kernels,
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ class KVStore(Event, tag="kv.store"):
     host_block: int
     """The host's block that gets the copy. It joins the host's queue of reuse at the end."""
     hash: str
+    """As in `block.hashed`; so is `parent`."""
     parent: str | None
     rule: ClassVar[str] = "minivllm.kv_transfer.host_tier:SimpleCPUOffloadConnector._store"
 
@@ -23,6 +24,7 @@ class KVLost(Event, tag="kv.lost"):
     """A block of the host lost its copy: its place is needed, or its content is invalid."""
 
     host_block: int
+    """The host's block."""
     hash: str
     """The hash that can no longer be hit in the host's memory."""
     why: Literal["reused", "failed"]
