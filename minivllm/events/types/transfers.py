@@ -15,8 +15,9 @@ class KVStore(Event, tag="kv.store"):
     host_block: int
     """The host's block that gets the copy. It joins the host's queue of reuse at the end."""
     hash: str
-    """As in `block.hashed`; so is `parent`."""
+    """As in `block.hashed`."""
     parent: str | None
+    """As in `block.hashed`."""
     rule: ClassVar[str] = "minivllm.kv_transfer.host_tier:SimpleCPUOffloadConnector._store"
 
 
