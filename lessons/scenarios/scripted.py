@@ -19,8 +19,7 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 class ScriptedRunner:
     """Implements `minivllm.engine.runner.Runner`, and computes nothing."""
 
-    kv_caches = ()
-    block_bytes = 0
+    kv_caches, block_bytes = (), 0
 
     def __init__(
         self,

@@ -121,11 +121,11 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
 
 def _two_memories(facts: RunFacts) -> list[str]:
     counters = facts.fold.counters
-    stored, loaded = counters.stored_blocks, counters.external_prefix_cache_hits
     return [
-        f"""{plural(counters.evicted_blocks, "cached block")} had to be reused, and
-        {plural(stored, "block")} had been copied to the host's memory before.""",
-        f"""{plural(loaded, "token")} came back from there and did not go through the model again.""",
+        f"""{plural(counters.stored_blocks, "block")} had been copied to the host's memory before
+        {plural(counters.evicted_blocks, "cached block")} had to be reused.""",
+        f"""{plural(counters.external_prefix_cache_hits, "token")} came back from there, and did not
+        go through the model again.""",
         """On a CPU both memories are the same RAM, so a copy costs little here. Only the virtual
         clock models the link between a host and a GPU.""",
     ]

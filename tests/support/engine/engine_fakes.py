@@ -162,8 +162,7 @@ class FakeRunner:
     """
 
     device_lost = False
-    kv_caches = ()
-    block_bytes = 0
+    kv_caches, block_bytes = (), 0
 
     def __init__(
         self,
