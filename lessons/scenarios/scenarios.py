@@ -158,10 +158,7 @@ _TIER = {"num_cpu_blocks": 64, "gigabytes_per_second": 0.01}
 TWO_MEMORIES = Scenario(
     name="two-memories",
     teaches="A block is copied to the host before its eviction, so nobody computes it twice.",
-    watch=(
-        "cleo and dan fill the pool; gil and hana need what ada and ben had, and wait until it has"
-        " come back from the host, while ivo runs."
-    ),
+    watch="gil and hana need what ada and ben had: it comes back from the host while ivo runs.",
     options=options(
         num_blocks=32, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=384,
         kv_transfer_config={

@@ -18,10 +18,8 @@ from minivllm.kv_transfer.options import HostTierOptions
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 
-CLASSES = (
-    EngineConfig, SpeculativeConfig, KVTransferConfig, HostTierOptions, SamplingParams,
-    ServerOptions,
-)  # fmt: skip
+_OF_ENGINE = EngineConfig, SpeculativeConfig, KVTransferConfig, HostTierOptions
+CLASSES = (*_OF_ENGINE, SamplingParams, ServerOptions)
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
 """A field with a rule of its own refuses at least one of these values."""
 
