@@ -44,6 +44,7 @@ STORIES: Mapping[str, Mapping[str, Story]] = {
         "ben": Story("Tell me a story about a robot.", 4),
         "cleo": Story("Tell me a story about a pirate.", 3),
         "dan": Story("Tell me a story about a wizard.", 3),
+        "eve": Story("Tell me a story about Dan and Rosa.", 3),
         "gil": Story("Tell me a story about a baker.", 17),
         "hana": Story("Tell me a story about a lighthouse.", 3),
     },

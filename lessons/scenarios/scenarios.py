@@ -160,7 +160,7 @@ TWO_MEMORIES = Scenario(
     teaches="A block is copied to the host before its eviction, so nobody computes it twice.",
     watch="gil and hana need what ada and ben had: it comes back from the host while ivo runs.",
     options=options(
-        num_blocks=32, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=384,
+        num_blocks=40, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=1024,
         kv_transfer_config={
             "kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": _TIER,
         },
@@ -173,6 +173,7 @@ TWO_MEMORIES = Scenario(
         (
             _ask("cleo", "What is a volcano?", 80, system=f"Class three. {_TEACHER}"),
             _ask("dan", "Why is the sea salty?", 80, system=f"Class four. {_TEACHER}"),
+            _ask("eve", "Where does rain come from?", 80, 40, system=f"Class five. {_TEACHER}"),
         ),
         (
             _ask("gil", "How does a magnet work?", 80, system=f"Class one. {_TEACHER}"),
