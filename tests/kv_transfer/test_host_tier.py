@@ -6,9 +6,11 @@ from support.engine.random_histories import TieredEngine
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig, KVTransferConfig
+from minivllm.core.invariants import check_invariants
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError, SamplingError
 from minivllm.events import types as ev
+from minivllm.kv_transfer.connector import Load
 from minivllm.sampling_params import SamplingParams
 
 
@@ -176,6 +178,38 @@ def test_nothing_that_a_failed_request_wrote_can_be_loaded(lazy: bool):
     engine.run()
     assert not engine.events_of(ev.KVLoad)
     assert "failed" in {event.why for event in engine.events_of(ev.KVLost)}
+
+
+def _load_of(engine: TieredEngine) -> Load:
+    return next(iter(engine.connector.loads.values()))
+
+
+@pytest.mark.parametrize(
+    "break_it, rule",
+    [
+        (
+            lambda engine: engine.pool.touch(_load_of(engine).blocks[0]),
+            "a block that is being loaded has one owner and no hash",
+        ),
+        (
+            lambda engine: engine.connector.pool.release(_load_of(engine).sources[0]),
+            "a block of the host is pinned exactly while loads read it",
+        ),
+        (
+            lambda engine: engine.connector.pool.cache_block(
+                engine.connector.pool.pop_free_block(), _load_of(engine).sources[0].block_hash, None
+            ),
+            "a hash is in the host's memory at most once",
+        ),
+    ],
+)
+def test_the_invariants_of_both_pools_notice_a_fault(break_it, rule: str):
+    engine = TieredEngine(12, delay=lambda: 5)
+    ask_twice(engine)
+    engine.step()
+    assert check_invariants(engine.scheduler) == []
+    break_it(engine)
+    assert rule in {violation.name for violation in check_invariants(engine.scheduler)}
 
 
 def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth():
