@@ -31,10 +31,8 @@ class HostMemory(Copier):
 
         Raises `ConfigError` if the memory is not there.
         """
-        need, free = (
-            num_blocks * sum(cache[0].nbytes for cache in kv_caches),
-            available_cpu_memory(),
-        )
+        need = num_blocks * sum(cache[0].nbytes for cache in kv_caches)
+        free = available_cpu_memory()
         if free is not None and need > free:
             raise ConfigError(
                 f"kv_connector_extra_config: {num_blocks} blocks in the host's memory need"

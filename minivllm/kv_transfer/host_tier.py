@@ -178,9 +178,8 @@ class SimpleCPUOffloadConnector(KVConnector):
         self._scheduled = plan.scheduled
         stores = [BlockCopy(block.block_id, copy) for copy, block in self._stores.items()]
         overwritten = any(block.ref_cnt for block in self._stores.values())
-        loads = [
-            BlockCopy(*ids) for load in self._begun for ids in zip(*reversed(load.ids), strict=True)
-        ]
+        pairs = (zip(*reversed(load.ids), strict=True) for load in self._begun)
+        loads = [BlockCopy(*pair) for load in pairs for pair in load]
         mark = self._copier.copy(stores, loads, overwritten)
         for load in self._begun:
             load.mark, load.ends_at = mark, self._link.send(len(load.blocks))
