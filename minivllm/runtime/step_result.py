@@ -68,6 +68,8 @@ class DecodeSample(NamedTuple):
     """
     values: Any
     """Same shape as `keys`."""
+    window: int = 0
+    """How many tokens the new token sees, itself included; 0 for all."""
 
 
 class StepResult(NamedTuple):

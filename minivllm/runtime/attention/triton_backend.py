@@ -158,7 +158,8 @@ class TritonAttentionBackend:
         self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
     ) -> torch.Tensor:
         """See `AttentionBackend.attention_mass`."""
-        return attention_mass(query, self._views[layer][0], block_tables, seq_lens, self._scale)
+        keys, window = self._views[layer][0], self._spec.windows[layer]
+        return attention_mass(query, keys, block_tables, seq_lens, self._scale, window)
 
     def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """See `AttentionBackend.read_blocks`."""
@@ -257,21 +258,21 @@ class TritonAttentionBackend:
         cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: TritonAttentionMetadata,
     ) -> torch.Tensor:
-        caches = self._views[layer]
+        caches, window = self._views[layer], self._spec.windows[layer]
         slots = metadata.slot_mapping
         query = self._rotate_and_cache(query, key, value, *cos_sin, *caches, slots)
         if metadata.static is not None:
-            return metadata.static(query, *caches)
+            return metadata.static(query, *caches, window)
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         if metadata.ragged is not None:
             r = metadata.ragged
             step = (query, *caches, r.block_tables, r.query_start_loc, r.seq_lens, self._scale)
             if r.tiles is None:
-                unified_attention(*step, has_chunks=True, out=output)
+                unified_attention(*step, has_chunks=True, out=output, window=window)
             else:
-                prefill_attention(*step, r.tiles, output)
+                prefill_attention(*step, r.tiles, output, window)
         if metadata.decodes is not None:
-            self._decode(query, caches, metadata.decodes, output)
+            self._decode(query, caches, metadata.decodes, output, window)
         return output
 
     def _decode(
@@ -280,6 +281,7 @@ class TritonAttentionBackend:
         caches: tuple[torch.Tensor, torch.Tensor],
         decodes: Decodes,
         output: torch.Tensor,
+        window: int,
     ) -> None:
         """Attend for the decodes and write their rows of `output`.
 
@@ -290,11 +292,11 @@ class TritonAttentionBackend:
         out = output[rows] if isinstance(rows, slice) else None  # a view if the rows are neighbours
         match self._version:
             case "naive":
-                out = decode_naive(*arguments, out=out)
+                out = decode_naive(*arguments, out)
             case "grouped":
-                out = decode_grouped(*arguments, out=out)
+                out = decode_grouped(*arguments, out, window)
             case _:
-                out = decode_split(*arguments, num_splits=decodes.num_splits, out=out)
+                out = decode_split(*arguments, decodes.num_splits, out=out, window=window)
         if not isinstance(rows, slice):
             output[rows] = out
 
@@ -313,10 +315,10 @@ class TritonAttentionBackend:
                 "attention_backend triton supports float32, bfloat16 and float16; got dtype"
                 f" {spec.dtype}."
             )
-        if version == "naive" and spec.has_scales:
+        if version == "naive" and (spec.has_scales or any(spec.windows)):
             raise ConfigError(
-                "attention_backend triton:naive, the first version of the lessons, cannot read an"
-                " int8 KV cache: use triton:grouped or a later version, or kv_cache_dtype='auto'."
+                "attention_backend triton:naive, the first version of the lessons, has no sliding"
+                " window and no int8 KV cache: use triton:grouped or a later version."
             )
         if spec.head_size not in HEAD_SIZES:
             raise ConfigError(

@@ -4,6 +4,7 @@ The weights stay in the GGUF file: `model.gguf` is a link to it, and `gguf` read
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,8 @@ _MODEL_CLASSES = {
     for name, family in FAMILIES.items()
     if family.model_type in _ARCHITECTURES
 }
-"""GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
+_MODEL_CLASSES["gemma3"] = "Gemma3ForCausalLM"
+"""GGUF architecture, mostly also Hugging Face's `model_type` -> Hugging Face class."""
 _GRANITE_KEYS = {
     "embedding_multiplier": "granite.embedding_scale",
     "residual_multiplier": "granite.residual_scale",
@@ -46,9 +48,11 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
     incomplete header.
     """
     if (parts := _value(header, "split.count", int, 1)) > 1:
+        stem = re.sub(r"-\d{5}-of-\d{5}$", "", header.path.stem)
+        first, last = (f"{stem}-{part:05}-of-{parts:05}.gguf" for part in (1, parts))
         raise UnsupportedModelError(
-            f"{header.path} is one of {parts} files (*-of-{parts:05}.gguf): join them with llama.cpp's"
-            " llama-gguf-split --merge, and use the result."
+            f"{header.path} is one of {parts} files, {first} to {last}: join them with llama.cpp's"
+            f" llama-gguf-split --merge {first} {stem}.gguf, and use the result."
         )
     arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
@@ -85,6 +89,8 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     scaling, window = get("rope.scaling.type", str, ""), get("attention.sliding_window", int, 0)
     # llama.cpp takes a factor without a type as linear. Files of 2023 have the other key.
     factors = {f"{arch}.rope.scaling.factor", f"{arch}.rope.scale_linear"} & header.metadata.keys()
+    if arch == "gemma3" and scaling == "linear":
+        scaling = "none"  # see `_gemma_switches`
     head_sizes = {get("attention.value_length", int, head_size)}
     if "partial_rotary_factor" not in FAMILIES[_MODEL_CLASSES[arch]].keys:
         head_sizes.add(get("rope.dimension_count", int, head_size))
@@ -94,7 +100,9 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
         ),
         "no rotary embeddings": not get("rope.scaling.finetuned", bool, True),
         # 0 is no window, in Phi-4-mini.
-        "sliding-window attention": 0 < window < get("context_length", int, 0),
+        "sliding-window attention": (
+            arch not in ("phi3", "gemma3") and 0 < window < get("context_length", int, 0)
+        ),
         "heads of several sizes, or rotates only a part of each": head_sizes != {head_size},
     }
     for reason, applies in reasons.items():
@@ -130,7 +138,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
     head_size = number("attention.key_length", hidden_size // max(num_heads, 1))
     return {
         "architectures": [_MODEL_CLASSES[arch]],
-        "model_type": arch,
+        "model_type": FAMILIES[_MODEL_CLASSES[arch]].model_type,
         "dtype": "float32",
         "vocab_size": header.tensors["token_embd.weight"].shape[0],
         "hidden_size": hidden_size,
@@ -150,17 +158,54 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
         "eos_token_id": header.metadata.get("tokenizer.ggml.eos_token_id"),
         "pad_token_id": header.metadata.get("tokenizer.ggml.padding_token_id"),
-        **_own_switches(header, arch, number("block_count")),
+        **_own_switches(header, arch, number("block_count"), head_size),
     }
 
 
-def _own_switches(header: GgufHeader, arch: str, num_layers: int) -> dict[str, Any]:
+def _own_switches(header: GgufHeader, arch: str, num_layers: int, head_size: int) -> dict[str, Any]:
     """Return the keys of `config.json` that only this architecture has."""
     if arch == "smollm3":  # The file does not say this; llama.cpp has the number 4, too.
         return {"no_rope_layers": [int((i + 1) % 4 != 0) for i in range(num_layers)]}
     if arch == "granite":
         return {hf: _value(header, key, float) for hf, key in _GRANITE_KEYS.items()}
+    window = _value(header, f"{arch}.attention.sliding_window", int, 0)
+    if arch == "phi3":
+        return {"sliding_window": window or None}
+    if arch == "gemma3":
+        return _gemma_switches(header, num_layers, head_size, window)
     return {}
+
+
+def _gemma_switches(
+    header: GgufHeader, num_layers: int, head_size: int, window: int
+) -> dict[str, Any]:
+    """Gemma 3's keys of `config.json`; llama.cpp has the same defaults."""
+
+    def setting(key: str, kind: type[T], default: T) -> T:
+        return _value(header, f"gemma3.{key}", kind, default)
+
+    pattern = setting("attention.sliding_window_pattern", int, 6)
+    kinds = [
+        "sliding_attention" if window and (pattern < 1 or (i + 1) % pattern) else "full_attention"
+        for i in range(num_layers)
+    ]
+    full = {"rope_type": "default", "rope_theta": setting("rope.freq_base", float, 10000.0)}
+    if setting("rope.scaling.type", str, "none") == "linear":
+        full |= {"rope_type": "linear", "factor": setting("rope.scaling.factor", float, 1.0)}
+    local = {
+        "rope_type": "default", "rope_theta": setting("rope.freq_base_swa", float, 10000.0),
+    }  # fmt: skip
+    # The scale of scores is the one number that only the 27B model, of 62 layers, has differently.
+    heads, hidden = setting("attention.head_count", int, 1), setting("embedding_length", int, 1)
+    return {
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": hidden // heads if num_layers == 62 else head_size,
+        "sliding_window": window or None,
+        "layer_types": kinds,
+        "rope_parameters": {"full_attention": full, "sliding_attention": local},
+        "final_logit_softcapping": header.metadata.get("gemma3.final_logit_softcapping"),
+        "attn_logit_softcapping": header.metadata.get("gemma3.attn_logit_softcapping"),
+    }
 
 
 def _rope_parameters(header: GgufHeader, arch: str, head_size: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class CpuLayers:
         self._decoder, self._caches = decoder, attention.kv_caches
         self._ops = load_cpu_ops()
         self._eps, self._scale = config.rms_norm_eps, config.head_size**-0.5
+        self._window = spec.windows[0]  # of all layers
         rows = [
             _describe(layer, cache)
             for layer, cache in zip(decoder.layers, self._caches, strict=True)
@@ -69,7 +70,7 @@ class CpuLayers:
         )
         self._ops.run_layers(
             self._layers, self._shape, self._eps, self._scale,
-            hidden, cos_sin, metadata.slots, metadata.work, workspace,
+            hidden, cos_sin, metadata.slots, metadata.work[self._window], workspace,
         )  # fmt: skip
         return hidden
 

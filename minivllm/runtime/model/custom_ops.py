@@ -31,6 +31,7 @@ class DecoderOps:
         reference_ops.add_rms_norm
     )
     silu_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.silu_and_mul
+    gelu_tanh_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.gelu_tanh_and_mul
 
 
 TORCH_OPS = DecoderOps()
@@ -71,6 +72,9 @@ def make_ops(kernels: Collection[CustomOp], attention_backend: str) -> DecoderOp
     else:
         # Late: Triton can be missing, and chooses its mode when it is imported.
         from minivllm.kernels import norm_act as module
-    names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": ("silu_and_mul",)}
+    names = {
+        "rms_norm": ("rms_norm", "add_rms_norm"),
+        "silu_and_mul": ("silu_and_mul", "gelu_tanh_and_mul"),
+    }
     chosen = [name for kernel in kernels for name in names.get(kernel, ())]
     return DecoderOps(**{name: getattr(module, name) for name in chosen})

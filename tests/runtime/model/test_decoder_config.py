@@ -21,6 +21,9 @@ LLAMA3_ROPE = {
 }  # fmt: skip
 
 
+GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text"}
+
+
 def without(*names: str) -> dict:
     return {key: value for key, value in SMOLLM2.items() if key not in names}
 
@@ -80,15 +83,18 @@ def test_an_unsupported_option_is_refused():
         {"mlp_bias": True},
         {"partial_rotary_factor": 0.5},
         {"quantization_config": {"quant_method": "awq"}},
-        {"rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_scaling": {"type": "yarn", "factor": 2.0}},
         {"torch_dtype": "float8_e4m3fn"},
         {"num_experts": 8},
         {"layer_types": ["full_attention", "chunked_attention"]},
         {"final_logit_softcapping": 30.0},
+        GEMMA3 | {"attn_logit_softcapping": 50.0},
+        GEMMA3 | {"use_bidirectional_attention": True},
+        GEMMA3 | {"hidden_activation": "gelu"},
+        GEMMA3 | {"sliding_window": None, "layer_types": ["sliding_attention"] * 30},
         {"residual_multiplier": 0.5},  # a Granite under Llama's name
         {"no_rope_layers": [1, 1, 1, 0]},
         {"sliding_window": 4096},
-        {"architectures": ["MistralForCausalLM"], "model_type": "mistral"},  # a window by default
         {"architectures": ["MixtralForCausalLM"], "model_type": "llama"},
     ):
         with pytest.raises(UnsupportedModelError):
@@ -136,3 +142,26 @@ def test_sequences_end_where_the_frequencies_of_short_ones_no_longer_hold():
     assert other.max_position_embeddings == 4096
     with pytest.raises(ModelIntegrityError, match=r"23 numbers .* 24 pairs"):
         ModelConfig.from_hf_dict(phi3 | {"rope_scaling": rope | {"short_factor": [1.5] * 23}})
+
+
+def test_layers_with_a_window_are_listed_by_the_config_or_follow_from_the_familys_rule():
+    rope = {"rope_theta": 1e6, "rope_local_base_freq": 1e4}
+    pattern = [512 if (i + 1) % 6 else 0 for i in range(30)]
+    kinds = ["sliding_attention" if window else "full_attention" for window in pattern]
+    qwen = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
+    mistral = {"architectures": ["MistralForCausalLM"], "model_type": "mistral"}
+    for difference, windows in (
+        (GEMMA3 | rope | {"sliding_window": 512}, pattern),
+        (GEMMA3 | rope | {"sliding_window": 512, "layer_types": kinds}, pattern),
+        (qwen | {"sliding_window": 512, "use_sliding_window": True}, [0] * 28 + [512] * 2),
+        (mistral, [4096] * 30),
+        (mistral | {"sliding_window": None}, [0] * 30),
+        (mistral | {"sliding_window": 8192}, [0] * 30),  # no sequence is longer
+    ):
+        config = ModelConfig.from_hf_dict(SMOLLM2 | difference)
+        assert list(config.windows) == windows
+        is_gemma = "rope_local_base_freq" in difference
+        assert config.rope_local_base_freq == (1e4 if is_gemma else None)
+    for wrong in ({"layer_types": kinds[:29]}, {"sliding_window": -1}):
+        with pytest.raises(ModelIntegrityError, match=next(iter(wrong))):
+            ModelConfig.from_hf_dict(SMOLLM2 | GEMMA3 | wrong)

@@ -48,6 +48,16 @@ _PHI4_MINI = {
     "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
 
+_WINDOW_AND_FULL = ["sliding_attention", "full_attention"] * 3
+# Heads of 14 in a window that is no multiple of a block, and two bases of the rotary embedding.
+_GEMMA3 = {
+    "num_hidden_layers": 5, "head_dim": 14, "sliding_window": 21, "query_pre_attn_scalar": 10,
+    "layer_types": _WINDOW_AND_FULL[:5], "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    },
+}  # fmt: skip
 
 _PEERS = {
     "llama": ("Llama", {"tie_word_embeddings": True, "pad_token_id": 0}),
@@ -66,6 +76,23 @@ _PEERS = {
         "GraniteMoe", GRANITE_FACTORS | {"num_local_experts": 5, "num_experts_per_tok": 2},
     ),
     "mistral": ("Mistral", {"sliding_window": None}),
+    "gemma3": ("Gemma3", _GEMMA3),
+    "gemma3-heads-of-16": ("Gemma3", _GEMMA3 | {"head_dim": 16}),
+    "mistral-window": ("Mistral", {"sliding_window": 21}),
+    "ministral": (
+        "Ministral", {"head_dim": 8, "sliding_window": 21, "layer_types": _WINDOW_AND_FULL[:2]},
+    ),
+    "qwen2-window": (
+        "Qwen2", {"use_sliding_window": True, "sliding_window": 21, "max_window_layers": 1},
+    ),
+    "qwen3-window": (
+        "Qwen3",
+        {
+            "use_sliding_window": True, "sliding_window": 21, "max_window_layers": 1,
+            "head_dim": 16,
+        },
+    ),
+    "phi3-window": ("Phi3", _PHI4_MINI | {"sliding_window": 21}),
 }  # fmt: skip
 """Name -> the family's name in transformers, and what its config adds to `_SIZES`."""
 
@@ -73,7 +100,8 @@ _PEERS = {
 def make_peer(name: str) -> transformers.PreTrainedModel:
     """A transformers model with random weights; norms and biases are random too."""
     family, options = _PEERS[name]
-    config = getattr(transformers, f"{family}Config")(**_SIZES, **options)
+    suffix = "TextConfig" if family == "Gemma3" else "Config"
+    config = getattr(transformers, f"{family}{suffix}")(**_SIZES | options)
     peer = getattr(transformers, f"{family}ForCausalLM")(config)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -86,7 +114,8 @@ def make_peer(name: str) -> transformers.PreTrainedModel:
 PEERS = ("llama", "llama3-rope-and-biases", "qwen2", "qwen3")
 MORE_PEERS = (
     "mistral", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "qwen3-moe", "olmoe",
-    "granite-moe",
+    "granite-moe", "gemma3", "gemma3-heads-of-16", "mistral-window", "ministral", "qwen2-window", "qwen3-window",
+    "phi3-window",
 )  # fmt: skip
 
 
