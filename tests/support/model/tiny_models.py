@@ -51,7 +51,7 @@ _PHI4_MINI = {
 _WINDOW_AND_FULL = ["sliding_attention", "full_attention"] * 3
 # Heads of 14 in a window that is no multiple of a block, and two bases of the rotary embedding.
 _GEMMA3 = {
-    "num_hidden_layers": 5, "head_dim": 14, "sliding_window": 21, "query_pre_attn_scalar": 10,
+    "num_hidden_layers": 5, "head_dim": 14, "sliding_window": 11, "query_pre_attn_scalar": 10,
     "layer_types": _WINDOW_AND_FULL[:5], "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2,
     "rope_parameters": {
         "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
@@ -78,21 +78,21 @@ _PEERS = {
     "mistral": ("Mistral", {"sliding_window": None}),
     "gemma3": ("Gemma3", _GEMMA3),
     "gemma3-heads-of-16": ("Gemma3", _GEMMA3 | {"head_dim": 16}),
-    "mistral-window": ("Mistral", {"sliding_window": 21}),
+    "mistral-window": ("Mistral", {"sliding_window": 11}),
     "ministral": (
-        "Ministral", {"head_dim": 8, "sliding_window": 21, "layer_types": _WINDOW_AND_FULL[:2]},
+        "Ministral", {"head_dim": 8, "sliding_window": 11, "layer_types": _WINDOW_AND_FULL[:2]},
     ),
     "qwen2-window": (
-        "Qwen2", {"use_sliding_window": True, "sliding_window": 21, "max_window_layers": 1},
+        "Qwen2", {"use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1},
     ),
     "qwen3-window": (
         "Qwen3",
         {
-            "use_sliding_window": True, "sliding_window": 21, "max_window_layers": 1,
+            "use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1,
             "head_dim": 16,
         },
     ),
-    "phi3-window": ("Phi3", _PHI4_MINI | {"sliding_window": 21}),
+    "phi3-window": ("Phi3", _PHI4_MINI | {"sliding_window": 11}),
 }  # fmt: skip
 """Name -> the family's name in transformers, and what its config adds to `_SIZES`."""
 
