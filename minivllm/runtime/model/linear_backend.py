@@ -43,6 +43,10 @@ class TorchMatrix:
         """is_table: whether `rows` will be called"""
         if not isinstance(weight, torch.Tensor):
             weight = plain_weight(weight, torch.float32, torch.device("cpu"))
+        if weight.device.type == "cpu" and weight.dtype is torch.float32 and not is_table:
+            # With the outputs side by side in memory, MKL multiplies 2 to 16 rows by about a fifth
+            # faster, and one row as fast.
+            weight = weight.T.contiguous().T
         self._weight, self._rounds = weight, rounds
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
