@@ -41,6 +41,7 @@ import torch
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import CpuKernelsError
 from minivllm.kernels.cpu.ops import why_unsupported
+from minivllm.kernels.reference_ops import CosSin
 from minivllm.runtime.attention.prefix_groups import find_prefix_groups
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.cpu.load import load_cpu_ops
@@ -49,8 +50,7 @@ from minivllm.runtime.kv_cache import KVCacheSpec
 
 NUM_LANES = 16
 NUM_TOKENS_AT_ONCE = 16
-NO_WINDOW = 1 << 40
-"""More tokens than any context has."""
+NO_WINDOW = 1 << 40  # More tokens than any context has.
 
 
 def _int64s(*names: str) -> np.dtype:
@@ -81,20 +81,17 @@ STRETCH = _int64s(
 class AttentionWork:
     """The input of `CpuOps.attend` for all layers of a step; all arrays are int64."""
 
-    parts: np.ndarray
-    """[num_parts] of `PART`, level by level, longest first within a level."""
+    parts: np.ndarray  # [num_parts] of `PART`, level by level, longest first within a level.
     level_ends: np.ndarray
     """[num_levels]: parts[: level_ends[i]] must be done before any part of level i + 1 starts."""
     rows: np.ndarray
     """[num_entries]: rows of the batch, stretch by stretch; here, a part's rows are neighbours."""
-    block_tables: np.ndarray
-    """[num_seqs, max_blocks]"""
+    block_tables: np.ndarray  # [num_seqs, max_blocks]
 
 
 @dataclass(slots=True)
 class CpuAttentionMetadata:
-    slots: torch.Tensor
-    """[num_tokens]: the cache slot of each token, or `NOT_WRITTEN`"""
+    slots: torch.Tensor  # [num_tokens]: the cache slot of each token, or `NOT_WRITTEN`
     work: dict[int, tuple[torch.Tensor, ...]]
     """Window -> the fields of `AttentionWork`, then two workspaces of [num_tokens, num_heads]"""
 
@@ -138,14 +135,9 @@ class CpuAttentionBackend(TorchAttentionBackend):
         return CpuAttentionMetadata(torch.from_numpy(common.slot_mapping), works)
 
     def forward(
-        self,
-        layer: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        cos_sin: tuple[torch.Tensor, torch.Tensor],
-        metadata: CpuAttentionMetadata,
-    ) -> torch.Tensor:
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+        cos_sin: CosSin, metadata: CpuAttentionMetadata,
+    ) -> torch.Tensor:  # fmt: skip
         cache = self.kv_caches[layer]
         self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
         output = query.new_empty(query.shape)  # contiguous, even if the query is not
@@ -164,13 +156,10 @@ def cut_into_parts(
     """
     first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
     num_seqs, width = common.block_tables.shape
-    seqs = np.arange(num_seqs)
-    starts = common.num_computed_tokens
+    seqs, starts = np.arange(num_seqs), common.num_computed_tokens
     begins, levels = np.zeros(num_seqs, dtype=np.int64), np.zeros(num_seqs, dtype=np.int64)
-    rows = [np.arange(common.query_start_loc[-1])]
-    shared = []  # one `STRETCH` each
-    num_entries = len(rows[0])
-    prefixes = []
+    rows, num_entries = [np.arange(len(common.slot_mapping))], len(common.slot_mapping)
+    shared, prefixes = [], []  # shared: one `STRETCH` each
     if num_seqs > 1 and not window:
         prefixes, _ = find_prefix_groups(common.block_tables, starts // block_size, block_size)
     for prefix in prefixes:

@@ -31,8 +31,7 @@ _GRANITE_FACTORS = frozenset(
 class Family:
     """One architecture."""
 
-    model_type: str
-    """Identifies a config without "architectures"."""
+    model_type: str  # Identifies a config without "architectures".
     switches: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `ModelConfig` that all its checkpoints share."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -52,39 +51,30 @@ FAMILIES = {
     ),
     "Qwen3ForCausalLM": Family("qwen3", {"qk_norm": "each_head"}, _QWEN_WINDOW, _WINDOW),
     "Qwen3MoeForCausalLM": Family(
-        "qwen3_moe",
-        {"qk_norm": "each_head"},
-        defaults={"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768},
-        keys=frozenset({"experts"}),
+        "qwen3_moe", {"qk_norm": "each_head"},
+        {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768},
+        frozenset({"experts"}),
     ),
     "OlmoeForCausalLM": Family(
-        "olmoe",
-        {"qk_norm": "all_heads"},
-        defaults={"num_experts": 64, "num_experts_per_tok": 8, "rms_norm_eps": 1e-5},
-        keys=frozenset({"experts"}),
+        "olmoe", {"qk_norm": "all_heads"},
+        {"num_experts": 64, "num_experts_per_tok": 8, "rms_norm_eps": 1e-5},
+        frozenset({"experts"}),
     ),
     "SmolLM3ForCausalLM": Family(
-        "smollm3",
-        defaults={"rope_theta": 2e6, "tie_word_embeddings": True},
-        keys=frozenset({"no_rope_layers"}),
+        "smollm3", {}, {"rope_theta": 2e6, "tie_word_embeddings": True},
+        frozenset({"no_rope_layers"}),
     ),
     "GraniteForCausalLM": Family("granite", keys=_GRANITE_FACTORS),
     "GraniteMoeForCausalLM": Family(
-        "granitemoe",
-        {"norm_topk_prob": True},
-        defaults={"num_local_experts": 8, "num_experts_per_tok": 2},
-        keys=_GRANITE_FACTORS | {"experts"},
+        "granitemoe", {"norm_topk_prob": True},
+        {"num_local_experts": 8, "num_experts_per_tok": 2}, _GRANITE_FACTORS | {"experts"},
     ),
     "Phi3ForCausalLM": Family(  # Phi-4-mini, too
-        "phi3",
-        {"fused_projections": True},
-        defaults={"rms_norm_eps": 1e-5},
-        keys=frozenset({"partial_rotary_factor", "sliding_window"}),
+        "phi3", {"fused_projections": True}, {"rms_norm_eps": 1e-5},
+        _WINDOW | {"partial_rotary_factor"},
     ),
     "Olmo2ForCausalLM": Family(
-        "olmo2",
-        {"norm_position": "after", "qk_norm": "all_heads"},
-        defaults={"rms_norm_eps": 1e-5},
+        "olmo2", {"norm_position": "after", "qk_norm": "all_heads"}, {"rms_norm_eps": 1e-5}
     ),
     "Gemma3ForCausalLM": Family(
         "gemma3_text",
@@ -92,20 +82,16 @@ FAMILIES = {
             "norm_position": "around", "norm_adds_one": True, "qk_norm": "each_head",
             "scaled_embedding": True,
         },
-        defaults={
+        {
             "hidden_activation": "gelu_pytorch_tanh", "head_dim": 256, "tie_word_embeddings": True,
             "rope_theta": 1e6, "rope_local_base_freq": 1e4, "query_pre_attn_scalar": 256,
-            "sliding_window": 4096, "sliding_window_pattern": 6,
-            "max_position_embeddings": 131072,
+            "sliding_window": 4096, "sliding_window_pattern": 6, "max_position_embeddings": 131072,
         },
-        keys=frozenset({"sliding_window", "rope_local_base_freq", "query_pre_attn_scalar"}),
+        _WINDOW | {"rope_local_base_freq", "query_pre_attn_scalar"},
     ),
     "Ernie4_5ForCausalLM": Family(
-        "ernie4_5",
-        {"interleaved_rotation": True},
-        defaults={
-            "rope_theta": 5e5, "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "head_dim": 128,
-        },
+        "ernie4_5", {"interleaved_rotation": True},
+        {"rope_theta": 5e5, "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "head_dim": 128},
     ),
 }  # fmt: skip
 """Architecture, as config.json names it -> what is special about it."""
@@ -132,8 +118,7 @@ class LongRopeScaling(NamedTuple):
     """A divisor for each frequency: Phi-4-mini, Gemma 3 (all equal), or Llama 3 in a GGUF file."""
 
     divisors: tuple[float, ...]
-    attention_factor: float = 1.0
-    """Cosines and sines are multiplied by it."""
+    attention_factor: float = 1.0  # Cosines and sines are multiplied by it.
 
 
 class _Kind(msgspec.Struct):
@@ -169,8 +154,7 @@ class _Switches(msgspec.Struct):
     use_sliding_window: bool = True
     max_window_layers: int = 0
     """The first layer with a window, if `layer_types` does not say which layers have one."""
-    sliding_window_pattern: int = 0
-    """In this case, every n-th layer has no window."""
+    sliding_window_pattern: int = 0  # In this case, every n-th layer has no window.
     query_pre_attn_scalar: _Real | None = None
     hidden_activation: str = "silu"
     num_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
@@ -193,8 +177,7 @@ class _RopeOfKinds(msgspec.Struct):
 
 
 class _LongRope(msgspec.Struct):
-    short_factor: list[_Real]
-    """Divisors for up to `original_max_position_embeddings` tokens."""
+    short_factor: list[_Real]  # Divisors for up to `original_max_position_embeddings` tokens.
     long_factor: list[_Real]
     original_max_position_embeddings: _Size
     factor: _Real | None = None
@@ -214,12 +197,10 @@ class ModelConfig:
     rms_norm_eps: _Real = 1e-6
     rope_theta: float
     rope_scaling: Llama3RopeScaling | LongRopeScaling | None = None
-    rotary_size: int = 0
-    """How many of a head's features are rotated: all, except in Phi-4-mini."""
+    rotary_size: int = 0  # How many of a head's features are rotated: all, except in Phi-4-mini.
     interleaved_rotation: bool = False
     """The rotation pairs the features 2i and 2i + 1 of a head (Ernie 4.5), not i and i + half."""
-    unrotated_layers: tuple[int, ...] = ()
-    """Layers without rotation: every fourth in SmolLM3."""
+    unrotated_layers: tuple[int, ...] = ()  # Layers without rotation: every fourth in SmolLM3.
     sliding_window: _Size | None = None
     """How many tokens a token sees in `sliding_layers`, itself included."""
     sliding_layers: tuple[int, ...] = ()
@@ -228,16 +209,14 @@ class ModelConfig:
     max_position_embeddings: _Size
     tie_word_embeddings: bool = False
     """The LM head is the embedding table; there is no `lm_head.weight`."""
-    attention_bias: bool = False
-    """q, k and v have a bias (always in Qwen2)."""
+    attention_bias: bool = False  # q, k and v have a bias (always in Qwen2).
     attention_output_bias: bool = False
     """The output projection has a bias (Llama and Qwen3 with `attention_bias`, never Qwen2)."""
     qk_norm: Literal["each_head", "all_heads"] | None = None
     """Queries and keys are normalized before the rotation: each head (Qwen3), or all (OLMo 2)."""
     norm_position: Literal["before", "after", "around"] = "before"
     """The norms of attention and MLP: of inputs, of results (OLMo 2), of both (Gemma 3)."""
-    norm_adds_one: bool = False
-    """Norms multiply by 1 + weight, in float32 (Gemma 3)."""
+    norm_adds_one: bool = False  # Norms multiply by 1 + weight, in float32 (Gemma 3).
     hidden_act: Literal["silu", "gelu_pytorch_tanh"] = "silu"
     fused_projections: bool = False
     """The checkpoint stores q, k, v as one matrix, and gate, up as another (Phi-3, Phi-4-mini)."""
@@ -248,19 +227,15 @@ class ModelConfig:
     """For the results of attention and MLP (Granite, like the next two and the one before)."""
     attention_multiplier: _Real | None = None
     """For the products of queries and keys; None is 1 / sqrt(head_size)."""
-    logits_scaling: _Real = 1.0
-    """A divisor of the logits."""
+    logits_scaling: _Real = 1.0  # A divisor of the logits.
     num_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
     """MLPs of each layer of which a token takes few (mixture of experts); 0: a layer has one MLP"""
     num_experts_per_tok: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
-    moe_intermediate_size: _Size | None = None
-    """Width of each expert; None is `intermediate_size`."""
-    norm_topk_prob: bool = False
-    """The shares of a token's experts are scaled to a sum of 1."""
+    moe_intermediate_size: _Size | None = None  # Width of each expert; None is `intermediate_size`.
+    norm_topk_prob: bool = False  # The shares of a token's experts are scaled to a sum of 1.
     decoder_sparse_step: _Size = 1
     """Of a model with experts, every n-th layer has them, and the others have one MLP."""
-    mlp_only_layers: tuple[int, ...] = ()
-    """Further layers with one MLP."""
+    mlp_only_layers: tuple[int, ...] = ()  # Further layers with one MLP.
     dtype: str = "float32"
     """The dtype of the checkpoint's weights: `float32`, `bfloat16` or `float16`."""
 

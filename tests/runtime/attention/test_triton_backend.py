@@ -67,13 +67,9 @@ def test_chunks_and_decodes_in_one_batch_match_the_reference(version, window):
     check(StepCase([*seqs, Seq(7, is_all_cached=True)], window=window), version)
 
 
-@pytest.mark.parametrize("version", ["static", "unified"])
-def test_a_batch_of_decodes_alone_matches_the_reference(version):
+@pytest.mark.parametrize("version", VERSIONS[2:])
+def test_decodes_alone_and_a_context_long_enough_to_be_split_match_the_reference(version):
     check(StepCase([Seq(7), Seq(0), Seq(40), Seq(15)], group=4), version)
-
-
-@pytest.mark.parametrize("version", ["split", "unified"])
-def test_a_context_long_enough_to_be_split_matches_the_reference(version):
     check(StepCase([Seq(600), Seq(3), Seq(0, 4)], num_kv_heads=1, block_size=16), version)
 
 
@@ -103,12 +99,11 @@ def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(decode
 @pytest.mark.parametrize(
     "copies",
     [
-        [BlockCopy(1, 2), BlockCopy(1, 3)],
-        [BlockCopy(1, 2), BlockCopy(4, 1)],
+        [BlockCopy(1, 2), BlockCopy(1, 3)], [BlockCopy(1, 2), BlockCopy(4, 1)],
         [BlockCopy(4, 1), BlockCopy(1, 2)],
     ],
     ids=["disjoint", "source given away", "source overwritten first"],
-)
+)  # fmt: skip
 def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies):
     spec = KVCacheSpec(2, 2, HEAD_SIZE, 4, torch.float32)
     backend = TritonAttentionBackend("split", spec, 5, DEVICE, 2, 4, 64)

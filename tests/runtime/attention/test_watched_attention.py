@@ -133,19 +133,18 @@ def check_shares(model, backend, layer, head):
 
 
 @pytest.mark.parametrize(
-    ("backend", "layer", "head"),
-    [("torch", None, None), ("torch", 1, None), ("torch", None, 3), ("cpu", 0, 1)],
-)
+    ("name", "backend", "layer", "head"),
+    [
+        ("model", "torch", None, None), ("model", "torch", 1, None), ("model", "torch", None, 3),
+        ("model", "cpu", 0, 1), ("windowed", "torch", 0, 1),
+    ],
+)  # fmt: skip
 def test_the_tokens_shares_of_one_sequence_are_those_of_a_plain_softmax(
-    model, backend, layer, head
+    name, backend, layer, head, request
 ):
     if backend == "cpu":
         cpu_ops()
-    check_shares(model, backend, layer, head)
-
-
-def test_a_token_outside_the_window_has_no_share(windowed):
-    check_shares(windowed, "torch", 0, 1)
+    check_shares(request.getfixturevalue(name), backend, layer, head)
 
 
 @pytest.mark.parametrize("window", [0, 4])

@@ -47,16 +47,8 @@ def test_a_checkpoint_writes_the_tokens_of_transformers_under_pressure(
 
 
 @pytest.mark.parametrize("backend", ["torch", "cpu"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"kv_cache_dtype": "int8_per_token_head"},
-        {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
-    ],
-    ids=["int8", "drafts"],
-)
-def test_a_window_hides_the_same_tokens_in_every_schedule(
-    options, backend, tmp_path, tiny_random_path
+def test_a_window_hides_the_same_tokens_with_int8_and_drafts_in_every_schedule(
+    backend, tmp_path, tiny_random_path
 ):
     if backend == "cpu":
         cpu_ops()
@@ -64,14 +56,16 @@ def test_a_window_hides_the_same_tokens_in_every_schedule(
     model = load_model(base_of(str(tmp_path)))
     params = SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
     prompts = [[*range(30, 50)] * 2, [*range(30, 50), 7, 8], prompt(3), prompt(60)]
-    options |= {"attention_backend": backend, "block_size": 4, "max_model_len": 200}
-    plain = {**options, "speculative_config": None, "enable_prefix_caching": False}
-    expected, _ = run(model, prompts, params, **plain)
+    options = {"attention_backend": backend, "block_size": 4, "max_model_len": 200}
+    options["kv_cache_dtype"] = "int8_per_token_head"
+    expected, _ = run(model, prompts, params, **options, enable_prefix_caching=False)
     small = {"num_gpu_blocks_override": 50, "max_num_batched_tokens": 16}
-    outputs, engine = run(model, prompts, params, **options, **small)
+    drafts = {"method": "ngram", "num_speculative_tokens": 3}
+    outputs, engine = run(model, prompts, params, **options, **small, speculative_config=drafts)
     counters = engine.inspect().counters
     assert outputs == expected
     assert counters.num_preemptions and counters.prefix_cache_hits
+    assert counters.spec_decode_num_accepted_tokens
 
 
 def test_the_command_generates_with_a_checkpoint(tmp_path, tiny_random_path, capsys):

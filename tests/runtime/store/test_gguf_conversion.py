@@ -168,9 +168,7 @@ EXPERTS = {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}
     "arch, changes, words",
     [
         ("gpt2", {}, "'gpt2'.*llama, qwen2, .*olmo2"),
-        ("llama", {"metadata": {"llama.rope.scaling.type": "linear"}}, "scaled rotary"),
-        ("llama", {"metadata": {"llama.rope.scaling.factor": 4.0}}, "scaled rotary"),
-        ("llama", {"metadata": {"llama.rope.scale_linear": 4.0}}, "scaled rotary"),
+        ("llama", {"metadata": {"llama.rope.scaling.type": "yarn"}}, "scaled rotary"),
         ("llama", {"extra_tensors": EXPERTS}, "ffn_gate_exps"),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule.*or a newer GGUF file"),

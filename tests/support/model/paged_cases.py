@@ -122,12 +122,9 @@ class PagedCase:
 
     def decode_arguments(self, query: torch.Tensor) -> tuple:
         return (
-            query.to(self.shape.dtype).to(DEVICE),
-            *self.caches(),
-            self.block_tables.to(DEVICE),
-            self.seq_lens.to(DEVICE),
-            self.shape.scale,
-        )
+            query.to(self.shape.dtype).to(DEVICE), *self.caches(), self.block_tables.to(DEVICE),
+            self.seq_lens.to(DEVICE), self.shape.scale,
+        )  # fmt: skip
 
     def decode_expected(self, query: torch.Tensor, window: int = 0) -> torch.Tensor:
         return decode_attention(

@@ -59,6 +59,7 @@ _GEMMA3 = {
     },
 }  # fmt: skip
 
+_QWEN_WINDOW = {"use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1}
 _PEERS = {
     "llama": ("Llama", {"tie_word_embeddings": True, "pad_token_id": 0}),
     "llama-heads-of-16": ("Llama", {"head_dim": 16}),  # the C kernels need multiples of 16
@@ -82,16 +83,8 @@ _PEERS = {
     "ministral": (
         "Ministral", {"head_dim": 8, "sliding_window": 11, "layer_types": _WINDOW_AND_FULL[:2]},
     ),
-    "qwen2-window": (
-        "Qwen2", {"use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1},
-    ),
-    "qwen3-window": (
-        "Qwen3",
-        {
-            "use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1,
-            "head_dim": 16,
-        },
-    ),
+    "qwen2-window": ("Qwen2", _QWEN_WINDOW),
+    "qwen3-window": ("Qwen3", _QWEN_WINDOW | {"head_dim": 16}),
     "phi3-window": ("Phi3", _PHI4_MINI | {"sliding_window": 11}),
 }  # fmt: skip
 """Name -> the family's name in transformers, and what its config adds to `_SIZES`."""
