@@ -22,7 +22,7 @@ on these tiles. So a shared prefix is rounded down to a multiple of 16, and a ro
 depend on sharing, with one exception: a decode row with up to four query heads per key head takes
 another path in the kernel (`is_decode`), which can round the last bit differently.
 
-With a sliding window, no stretch is shared, and a part starts at the tile in which the window of its
+With a sliding window, no stretch is shared, and a part starts at the tile where the window of its
 first row starts. Layers with and without a window have their own cut.
 
 A chunk reads its own keys and values from the cache too. That is safe because all tokens are

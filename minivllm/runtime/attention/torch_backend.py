@@ -53,7 +53,7 @@ bucket.
 
 @dataclass(slots=True)
 class DecodeBucket:
-    """Sequences with one query each, padded to an equal number of blocks; or a chunk in a window."""
+    """Sequences with one query each, padded to equally many blocks; or a chunk in a window."""
 
     rows: Rows
     block_ids: torch.Tensor  # [num_seqs * num_blocks]

@@ -267,7 +267,7 @@ def _read(path: Path, tensor: GgufTensor, rows: slice) -> CheckpointWeight:
 
 
 def _adds_one(header: GgufHeader, tensor: GgufTensor) -> bool:
-    """Whether the file has 1 + weight, by which the model multiplies, and Hugging Face the weight."""
+    """Whether the file has the factor of a norm, 1 + weight, and Hugging Face the weight."""
     is_gemma = header.metadata.get("general.architecture") == "gemma3"
     return is_gemma and tensor.name.endswith("_norm.weight")
 

@@ -34,7 +34,7 @@ class StepCase:
     seed: int = 0
     head_size: int = HEAD_SIZE
     window: int = 0
-    """How many tokens a token sees; 0 for all. Tokens that no token of the step sees are NaN, too."""
+    """How many tokens a token sees; 0 for all. Tokens that nobody sees in the step are NaN, too."""
     block_tables: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -109,7 +109,7 @@ class PagedCase:
         return keys, values
 
     def forget(self, first_seen: list[int]) -> None:
-        """Make the tokens of each sequence before this position NaN, and their whole blocks invalid."""
+        """Make tokens before this position of each sequence NaN, and their whole blocks invalid."""
         for i, first in enumerate(first_seen):
             self.exact_caches.flatten(1, 2)[:, self.slots(i)[:first]] = float("nan")
             self.block_tables[i, : first // self.shape.block_size] = NO_BLOCK

@@ -48,11 +48,11 @@ _PHI4_MINI = {
     "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
 
-_WINDOW_AND_FULL = ["sliding_attention", "full_attention"] * 3
 # Heads of 14 in a window that is no multiple of a block, and two bases of the rotary embedding.
 _GEMMA3 = {
     "num_hidden_layers": 5, "head_dim": 14, "sliding_window": 11, "query_pre_attn_scalar": 10,
-    "layer_types": _WINDOW_AND_FULL[:5], "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2,
+    "layer_types": [*2 * ("sliding_attention", "full_attention"), "sliding_attention"],
+    "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2,
     "rope_parameters": {
         "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
         "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
@@ -80,9 +80,7 @@ _PEERS = {
     "gemma3": ("Gemma3", _GEMMA3),
     "gemma3-heads-of-16": ("Gemma3", _GEMMA3 | {"head_dim": 16}),
     "mistral-window": ("Mistral", {"sliding_window": 11}),
-    "ministral": (
-        "Ministral", {"head_dim": 8, "sliding_window": 11, "layer_types": _WINDOW_AND_FULL[:2]},
-    ),
+    "ministral": ("Ministral", {"head_dim": 8, "sliding_window": 11}),
     "qwen2-window": ("Qwen2", _QWEN_WINDOW),
     "qwen3-window": ("Qwen3", _QWEN_WINDOW | {"head_dim": 16}),
     "phi3-window": ("Phi3", _PHI4_MINI | {"sliding_window": 11}),
@@ -107,8 +105,8 @@ def make_peer(name: str) -> transformers.PreTrainedModel:
 PEERS = ("llama", "llama3-rope-and-biases", "qwen2", "qwen3")
 MORE_PEERS = (
     "mistral", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "qwen3-moe", "olmoe",
-    "granite-moe", "gemma3", "gemma3-heads-of-16", "mistral-window", "ministral", "qwen2-window", "qwen3-window",
-    "phi3-window",
+    "granite-moe", "gemma3", "gemma3-heads-of-16", "mistral-window", "ministral", "qwen2-window",
+    "qwen3-window", "phi3-window",
 )  # fmt: skip
 
 
