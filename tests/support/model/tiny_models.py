@@ -79,7 +79,7 @@ _PEERS = {
     "mistral": ("Mistral", {"sliding_window": None}),
     "gemma3": ("Gemma3", _GEMMA3),
     "gemma3-heads-of-16": ("Gemma3", _GEMMA3 | {"head_dim": 16}),
-    "mistral-window": ("Mistral", {"sliding_window": 11}),
+    "mistral-window": ("Mistral", {"head_dim": 16, "sliding_window": 11}),  # in one call of C
     "ministral": ("Ministral", {"head_dim": 8, "sliding_window": 11}),
     "qwen2-window": ("Qwen2", _QWEN_WINDOW),
     "qwen3-window": ("Qwen3", _QWEN_WINDOW | {"head_dim": 16}),
