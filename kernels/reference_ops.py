@@ -12,8 +12,6 @@ from torch.nn import functional
 
 from minivllm.kernels.reference import reshape_and_cache
 
-CosSin = tuple[torch.Tensor, torch.Tensor]
-"""Cosines and sines of the tokens' positions: see `rotate`."""
 MAX_INT8 = 127
 MIN_SCALE = 1e-6
 """Smallest scale of a head, so that a head of zeros can be divided by its scale."""

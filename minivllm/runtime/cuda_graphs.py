@@ -31,10 +31,14 @@ class Rows(NamedTuple):
 
     token_ids: Any
     positions: Any
-    slot_mapping: Any  # -1 for padding, which is not written to the cache
-    seq_lens: Any  # int32, as the kernels need it; includes the row's token; 0 for padding
-    changed_entries: Any  # Indices into the flattened block tables.
-    changed_ids: Any  # int32: the new block ids at these indices
+    slot_mapping: Any
+    """-1 for padding, which is not written to the cache"""
+    seq_lens: Any
+    """int32, as the kernels need it; includes the row's token; 0 for padding"""
+    changed_entries: Any
+    """Indices into the flattened block tables."""
+    changed_ids: Any
+    """int32: the new block ids at these indices"""
 
 
 class StaticInputs:
@@ -143,9 +147,15 @@ class DecodeGraphs:
     """Runs steps of at most `max_query_len` tokens per sequence, padded to a few numbers of rows."""
 
     def __init__(
-        self, inputs: StaticInputs, metadata_of: Callable[[int], Any], forward: Forward,
-        max_query_len: int, hidden_size: int, dtype: torch.dtype, device: torch.device,
-    ) -> None:  # fmt: skip
+        self,
+        inputs: StaticInputs,
+        metadata_of: Callable[[int], Any],
+        forward: Forward,
+        max_query_len: int,
+        hidden_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
         """metadata_of: number of rows -> what attention needs of a step over `inputs`
         max_query_len: tokens of a sequence in a step, at most: 1, or 1 and its drafts
         """

@@ -59,8 +59,10 @@ class CommonAttentionMetadata:
 class ModelInput:
     """One step's flat batch."""
 
-    token_ids: np.ndarray  # [num_tokens] int64
-    positions: np.ndarray  # [num_tokens] int64
+    token_ids: np.ndarray
+    """[num_tokens] int64"""
+    positions: np.ndarray
+    """[num_tokens] int64"""
     sampling_rows: np.ndarray
     """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order.
 

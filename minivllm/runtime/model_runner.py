@@ -51,9 +51,12 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 class ModelRunner:
     def __init__(
-        self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None,
+        self,
+        config: EngineConfig,
+        model: LoadedModel,
+        now: Callable[[], float] | None = None,
         draft: LoadedModel | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Allocate the KV cache. Raises `ConfigError` if it does not fit into memory.
 
         draft: a draft model whose KV cache, with as many blocks, must fit besides

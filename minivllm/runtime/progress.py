@@ -7,7 +7,8 @@ The default prints to standard error, because standard output is for the result 
 import sys
 from collections.abc import Callable
 
-Progress = Callable[[str], None]  # Called with one short sentence, without a newline.
+Progress = Callable[[str], None]
+"""Called with one short sentence, without a newline."""
 
 
 def print_progress(sentence: str) -> None:

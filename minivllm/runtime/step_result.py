@@ -17,9 +17,12 @@ from minivllm.outputs import PromptTokenLogprob
 class TokenWatch(NamedTuple):
     """One sequence of a plan, and the layers and heads whose attention counts."""
 
-    index: int  # Index into the plan's sequences.
-    layer: int | None = None  # From 0; None for the mean over all layers.
-    head: int | None = None  # Query head, from 0; None for the mean over all heads.
+    index: int
+    """Index into the plan's sequences."""
+    layer: int | None = None
+    """From 0; None for the mean over all layers."""
+    head: int | None = None
+    """Query head, from 0; None for the mean over all heads."""
 
 
 class Watch(NamedTuple):
@@ -40,35 +43,45 @@ class TokenShares(NamedTuple):
     """The share of the last token's attention on each token of its sequence, itself included."""
 
     watch: TokenWatch
-    weights: list[float]  # In order of the tokens; the sum is 1.
-    num_layers: int  # Of the model.
-    num_heads: int  # Query heads of each layer.
+    weights: list[float]
+    """In order of the tokens; the sum is 1."""
+    num_layers: int
+    """Of the model."""
+    num_heads: int
+    """Query heads of each layer."""
 
 
 class DecodeSample(NamedTuple):
     """The inputs of one layer's attention for a sequence's new token, copied to the CPU."""
 
     layer: int
-    num_tokens: int  # Length of the context, including this step's token.
-    block_ids: list[int]  # [num_blocks], the block table, as far as the context needs it.
-    query: Any  # [num_heads, head_size], rotated
+    num_tokens: int
+    """Length of the context, including this step's token."""
+    block_ids: list[int]
+    """[num_blocks], the block table, as far as the context needs it."""
+    query: Any
+    """[num_heads, head_size], rotated"""
     keys: Any
     """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`.
 
     Slots after the context have undefined contents.
     """
-    values: Any  # Same shape as `keys`.
-    window: int = 0  # How many tokens the new token sees, itself included; 0 for all.
+    values: Any
+    """Same shape as `keys`."""
+    window: int = 0
+    """How many tokens the new token sees, itself included; 0 for all."""
 
 
 class StepResult(NamedTuple):
-    plan: SchedulerOutput  # What ran: the whole plan, unless the model failed on a sequence.
+    plan: SchedulerOutput
+    """What ran: the whole plan, unless the model failed on a sequence."""
     logits: Any
     """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
 
     Only `sample_tokens` of the same runner reads them, so a runner can use any type.
     """
-    t_prepare: float = 0.0  # Seconds spent laying out the batch.
+    t_prepare: float = 0.0
+    """Seconds spent laying out the batch."""
     prompt_logprobs: Seq[PromptTokenLogprob] = ()
     """Log-probabilities of prompt tokens, for requests that asked for them."""
     attention_mass: Seq[list[float]] = ()
@@ -77,8 +90,10 @@ class StepResult(NamedTuple):
     """If watched, and if the model has this layer and head."""
     tokens_per_expert: Seq[list[int]] = ()
     """If anything is watched: for each layer, the tokens that each of its experts got."""
-    decode_samples: Seq[DecodeSample] = ()  # One sample for each of `Watch.decodes`, in that order.
-    failed: Seq[Sequence] = ()  # Sequences on which the model raised, even when they ran alone.
+    decode_samples: Seq[DecodeSample] = ()
+    """One sample for each of `Watch.decodes`, in that order."""
+    failed: Seq[Sequence] = ()
+    """Sequences on which the model raised, even when they ran alone."""
     stranded: Seq[Sequence] = ()
     """Sequences that did not run, because they read `unwritten` blocks; the plan's last first."""
     unwritten: Collection[KVCacheBlock] = ()

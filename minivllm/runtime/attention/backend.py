@@ -15,11 +15,9 @@ Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetad
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError, TritonMissingError
-from minivllm.kernels.reference_ops import CosSin
 from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.input_batch import CommonAttentionMetadata
@@ -40,8 +38,14 @@ class AttentionBackend(Protocol):
         """
 
     def forward(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, cos_sin: CosSin, metadata: Any
-    ) -> Tensor:
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
+        metadata: Any,
+    ) -> torch.Tensor:
         """Rotate queries and keys, write keys and values to the cache, then attend.
 
         query: [num_tokens, num_heads, head_size]; a backend may rotate it in place
@@ -52,11 +56,11 @@ class AttentionBackend(Protocol):
         """
 
     def attention_mass(
-        self, layer: int, query: Tensor, block_tables: Tensor, seq_lens: Tensor
-    ) -> Tensor:
+        self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
+    ) -> torch.Tensor:
         """See `minivllm.kernels.reference.attention_mass`; only for the dashboard."""
 
-    def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[Tensor, Tensor]:
+    def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy the keys and values of some blocks, as attention reads them (dequantized).
 
         Each is [len(block_ids), block_size, num_kv_heads, head_size]. Only for the dashboard.
@@ -91,9 +95,15 @@ def choose_attention_backend(
 
 
 def get_attention_backend(
-    name: str, spec: KVCacheSpec, num_blocks: int, device: torch.device, num_heads: int,
-    max_num_rows: int, max_model_len: int, fuses_rotation: bool = False,
-) -> AttentionBackend:  # fmt: skip
+    name: str,
+    spec: KVCacheSpec,
+    num_blocks: int,
+    device: torch.device,
+    num_heads: int,
+    max_num_rows: int,
+    max_model_len: int,
+    fuses_rotation: bool = False,
+) -> AttentionBackend:
     """Make the backend of that name (see `choose_attention_backend`) and allocate its cache.
 
     num_blocks: blocks in the cache; num_heads: the model's query heads

@@ -41,7 +41,6 @@ import torch
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import CpuKernelsError
 from minivllm.kernels.cpu.ops import why_unsupported
-from minivllm.kernels.reference_ops import CosSin
 from minivllm.runtime.attention.prefix_groups import find_prefix_groups
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.cpu.load import load_cpu_ops
@@ -50,7 +49,8 @@ from minivllm.runtime.kv_cache import KVCacheSpec
 
 NUM_LANES = 16
 NUM_TOKENS_AT_ONCE = 16
-NO_WINDOW = 1 << 40  # More tokens than any context has.
+NO_WINDOW = 1 << 40
+"""More tokens than any context has."""
 
 
 def _int64s(*names: str) -> np.dtype:
@@ -81,17 +81,20 @@ STRETCH = _int64s(
 class AttentionWork:
     """The input of `CpuOps.attend` for all layers of a step; all arrays are int64."""
 
-    parts: np.ndarray  # [num_parts] of `PART`, level by level, longest first within a level.
+    parts: np.ndarray
+    """[num_parts] of `PART`, level by level, longest first within a level."""
     level_ends: np.ndarray
     """[num_levels]: parts[: level_ends[i]] must be done before any part of level i + 1 starts."""
     rows: np.ndarray
     """[num_entries]: rows of the batch, stretch by stretch; here, a part's rows are neighbours."""
-    block_tables: np.ndarray  # [num_seqs, max_blocks]
+    block_tables: np.ndarray
+    """[num_seqs, max_blocks]"""
 
 
 @dataclass(slots=True)
 class CpuAttentionMetadata:
-    slots: torch.Tensor  # [num_tokens]: the cache slot of each token, or `NOT_WRITTEN`
+    slots: torch.Tensor
+    """[num_tokens]: the cache slot of each token, or `NOT_WRITTEN`"""
     work: dict[int, tuple[torch.Tensor, ...]]
     """Window -> the fields of `AttentionWork`, then two workspaces of [num_tokens, num_heads]"""
 
@@ -135,9 +138,14 @@ class CpuAttentionBackend(TorchAttentionBackend):
         return CpuAttentionMetadata(torch.from_numpy(common.slot_mapping), works)
 
     def forward(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-        cos_sin: CosSin, metadata: CpuAttentionMetadata,
-    ) -> torch.Tensor:  # fmt: skip
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
+        metadata: CpuAttentionMetadata,
+    ) -> torch.Tensor:
         cache = self.kv_caches[layer]
         self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
         output = query.new_empty(query.shape)  # contiguous, even if the query is not

@@ -17,9 +17,13 @@ Rows = slice | torch.Tensor
 
 
 def attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float,
-    is_causal: bool = False, mask: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float,
+    is_causal: bool = False,
+    mask: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute grouped-query attention and the log-sum-exp of its scores, for `merge`.
 
     query: [batch, num_heads, num_queries, head_size]
@@ -39,9 +43,13 @@ def attend(
 
 
 def attend_in_steps(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float,
-    is_causal: bool = False, mask: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float,
+    is_causal: bool = False,
+    mask: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute `attend` step by step in float32, for devices without a fused operation for it.
 
     The shapes are those of `attend`.
@@ -65,9 +73,12 @@ def attend_in_steps(
 
 
 def merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: Rows, other: torch.Tensor,
+    output: torch.Tensor,
+    log_sum_exp: torch.Tensor,
+    rows: Rows,
+    other: torch.Tensor,
     other_lse: torch.Tensor,
-) -> None:  # fmt: skip
+) -> None:
     """Merge another part of the context into the attention of these rows, in place.
 
     output: [num_tokens, num_heads, head_size]; log_sum_exp: [num_tokens, num_heads]

@@ -31,7 +31,8 @@ time than they save.
 class PrefixGroup:
     """Sequences whose block tables hold the same ids in columns [first_block, end_block)."""
 
-    members: np.ndarray  # [num_members] int64: rows of the block tables.
+    members: np.ndarray
+    """[num_members] int64: rows of the block tables."""
     first_block: int
     end_block: int
 

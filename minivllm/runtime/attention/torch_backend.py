@@ -35,7 +35,7 @@ import torch
 
 from minivllm.config import SCALE_BYTES
 from minivllm.core.scheduler_output import BlockCopy
-from minivllm.kernels.reference_ops import CosSin, dequantize_heads, quantize_heads, rotate
+from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads, rotate
 from minivllm.runtime.attention.partial import Rows, attend, merge
 from minivllm.runtime.attention.prefix_groups import find_prefix_groups
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
@@ -56,7 +56,8 @@ class DecodeBucket:
     """Sequences with one query each, padded to equally many blocks; or a chunk in a window."""
 
     rows: Rows
-    block_ids: torch.Tensor  # [num_seqs * num_blocks]
+    block_ids: torch.Tensor
+    """[num_seqs * num_blocks]"""
     padding: torch.Tensor
     """[num_padding] indices into [num_seqs * num_tokens]: gathered tokens that no query sees"""
     mask: torch.Tensor
@@ -68,16 +69,20 @@ class SharedContext:
     """Context that all of `rows` see in full."""
 
     rows: Rows
-    block_ids: torch.Tensor  # [num_blocks]
+    block_ids: torch.Tensor
+    """[num_blocks]"""
     num_tokens: int
     """How many tokens of the gathered blocks belong to the context; the others are cut off."""
 
 
 @dataclass(slots=True)
 class TorchAttentionMetadata:
-    written_rows: torch.Tensor | None  # [num_written] rows of the batch; None means all rows.
-    written_slots: torch.Tensor  # [num_written]
-    chunks: list[slice]  # The rows of each prefill chunk, which attend to each other.
+    written_rows: torch.Tensor | None
+    """[num_written] rows of the batch; None means all rows."""
+    written_slots: torch.Tensor
+    """[num_written]"""
+    chunks: list[slice]
+    """The rows of each prefill chunk, which attend to each other."""
     decodes: list[DecodeBucket]
     spans: list[SharedContext]
     windowed_chunks: list[DecodeBucket] = field(default_factory=list)
@@ -205,9 +210,12 @@ class TorchAttentionBackend:
         return replace(metadata, chunks=[], spans=[], decodes=buckets, windowed_chunks=chunks)
 
     def _decode_buckets(
-        self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray,
+        self,
+        common: CommonAttentionMetadata,
+        members: np.ndarray,
+        num_covered: np.ndarray,
         window: int = 0,
-    ) -> list[DecodeBucket]:  # fmt: skip
+    ) -> list[DecodeBucket]:
         """Make buckets for the part of the contexts that no span covers, or that a window shows.
 
         members: [num_decodes], the sequences with one query
@@ -247,9 +255,14 @@ class TorchAttentionBackend:
     # ---- once a layer ----
 
     def forward(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-        cos_sin: CosSin, metadata: TorchAttentionMetadata,
-    ) -> torch.Tensor:  # fmt: skip
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
+        metadata: TorchAttentionMetadata,
+    ) -> torch.Tensor:
         cache = self.kv_caches[layer]
         # Rotate queries and keys together, which takes half as many operations.
         rotated = rotate(torch.cat((query, key), dim=1), *cos_sin)
@@ -277,9 +290,13 @@ class TorchAttentionBackend:
         return output
 
     def _attend_decodes(
-        self, cache: torch.Tensor, query: torch.Tensor, metadata: TorchAttentionMetadata,
-        output: torch.Tensor, log_sum_exp: torch.Tensor,
-    ) -> None:  # fmt: skip
+        self,
+        cache: torch.Tensor,
+        query: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+        output: torch.Tensor,
+        log_sum_exp: torch.Tensor,
+    ) -> None:
         """Write the output rows of sequences with one query, for the context outside the spans.
 
         output: [num_tokens, num_heads, head_size]; log_sum_exp: [num_tokens, num_heads]
@@ -291,9 +308,13 @@ class TorchAttentionBackend:
             output[bucket.rows], log_sum_exp[bucket.rows] = out.squeeze(2), lse.squeeze(2)
 
     def _attend_spans(
-        self, cache: torch.Tensor, query: torch.Tensor, metadata: TorchAttentionMetadata,
-        output: torch.Tensor, log_sum_exp: torch.Tensor,
-    ) -> None:  # fmt: skip
+        self,
+        cache: torch.Tensor,
+        query: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+        output: torch.Tensor,
+        log_sum_exp: torch.Tensor,
+    ) -> None:
         """Attend to the spans and merge the results into the rows' output and log_sum_exp."""
         for span in metadata.spans:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
@@ -304,9 +325,12 @@ class TorchAttentionBackend:
             merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
 
     def _write(
-        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+        self,
+        cache: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
         metadata: TorchAttentionMetadata,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write this step's keys and values to their slots, in place."""
         rows = self._to_stored(torch.cat((key, value), dim=1))
         if metadata.written_rows is not None:
@@ -314,9 +338,12 @@ class TorchAttentionBackend:
         cache.flatten(0, 1).index_copy_(0, metadata.written_slots, rows)
 
     def _read(
-        self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int,
+        self,
+        cache: torch.Tensor,
+        block_ids: torch.Tensor,
+        num_seqs: int,
         padding: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Gather keys and values of blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
 
         padding: indices of gathered tokens to set to zero

@@ -43,7 +43,7 @@ from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attenti
 from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.kv_write import copy_blocks
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.kernels.reference_ops import CosSin, dequantize_heads
+from minivllm.kernels.reference_ops import dequantize_heads
 from minivllm.kernels.rotary import rotary_and_cache, rotate_then_cache
 from minivllm.runtime.attention.partial import Rows
 from minivllm.runtime.attention.torch_backend import as_rows
@@ -70,9 +70,12 @@ MIN_CAPABILITY = (8, 0)
 class Decodes:
     """The sequences for which this step computes one token, if they have a launch of their own."""
 
-    rows: Rows  # Rows of these sequences in the flat batch.
-    block_tables: torch.Tensor  # [num_decodes, max_blocks] int32
-    seq_lens: torch.Tensor  # [num_decodes] int32, including this step's token
+    rows: Rows
+    """Rows of these sequences in the flat batch."""
+    block_tables: torch.Tensor
+    """[num_decodes, max_blocks] int32"""
+    seq_lens: torch.Tensor
+    """[num_decodes] int32, including this step's token"""
     num_splits: int
 
 
@@ -80,9 +83,12 @@ class Decodes:
 class Ragged:
     """All sequences of a step with chunks; the launch takes these and perhaps the decodes, too."""
 
-    block_tables: torch.Tensor  # [num_seqs, max_blocks] int32
-    query_start_loc: torch.Tensor  # [num_seqs + 1] int32
-    seq_lens: torch.Tensor  # [num_seqs] int32
+    block_tables: torch.Tensor
+    """[num_seqs, max_blocks] int32"""
+    query_start_loc: torch.Tensor
+    """[num_seqs + 1] int32"""
+    seq_lens: torch.Tensor
+    """[num_seqs] int32"""
     tiles: torch.Tensor | None
     """[num_tiles, 2] int32: (sequence, first token within its chunk), for the chunks alone.
 
@@ -94,7 +100,8 @@ class Ragged:
 class TritonAttentionMetadata:
     """Which kernel gets which sequences of a step."""
 
-    slot_mapping: torch.Tensor  # [num_tokens] int64
+    slot_mapping: torch.Tensor
+    """[num_tokens] int64"""
     decodes: Decodes | None = None
     ragged: Ragged | None = None
     static: StaticDecode | None = None
@@ -105,9 +112,16 @@ class TritonAttentionBackend:
     """Owns the KV cache of all layers and launches the kernels over it."""
 
     def __init__(
-        self, version: str, spec: KVCacheSpec, num_blocks: int, device: torch.device,
-        num_heads: int, max_num_rows: int, max_model_len: int, fuses_rotation: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        version: str,
+        spec: KVCacheSpec,
+        num_blocks: int,
+        device: torch.device,
+        num_heads: int,
+        max_num_rows: int,
+        max_model_len: int,
+        fuses_rotation: bool = False,
+    ) -> None:
         """Allocate the cache. Raises `ConfigError` if the kernels do not support the model.
 
         version: the kernel version
@@ -236,9 +250,14 @@ class TritonAttentionBackend:
     # ---- once a layer ----
 
     def forward(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-        cos_sin: CosSin, metadata: TritonAttentionMetadata,
-    ) -> torch.Tensor:  # fmt: skip
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
+        metadata: TritonAttentionMetadata,
+    ) -> torch.Tensor:
         caches, window = self._views[layer], self._spec.windows[layer]
         slots = metadata.slot_mapping
         query = self._rotate_and_cache(query, key, value, *cos_sin, *caches, slots)
@@ -257,9 +276,13 @@ class TritonAttentionBackend:
         return output
 
     def _decode(
-        self, query: torch.Tensor, caches: tuple[torch.Tensor, torch.Tensor], decodes: Decodes,
-        output: torch.Tensor, window: int,
-    ) -> None:  # fmt: skip
+        self,
+        query: torch.Tensor,
+        caches: tuple[torch.Tensor, torch.Tensor],
+        decodes: Decodes,
+        output: torch.Tensor,
+        window: int,
+    ) -> None:
         """Attend for the decodes and write their rows of `output`.
 
         query, output: [num_tokens, num_heads, head_size]

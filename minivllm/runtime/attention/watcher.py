@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from minivllm.kernels.reference_ops import CosSin, rotate
+from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention.backend import AttentionBackend
 from minivllm.runtime.attention.torch_backend import attention_weights
 from minivllm.runtime.input_batch import CommonAttentionMetadata
@@ -30,16 +29,20 @@ class AttentionWatcher:
     """Records what a `Watch` asks for, layer by layer, in one forward pass."""
 
     def __init__(
-        self, watch: Watch, common: CommonAttentionMetadata, attention: AttentionBackend,
-        spec: KVCacheSpec, device: torch.device,
-    ) -> None:  # fmt: skip
+        self,
+        watch: Watch,
+        common: CommonAttentionMetadata,
+        attention: AttentionBackend,
+        spec: KVCacheSpec,
+        device: torch.device,
+    ) -> None:
         self._watch, self._common, self._attention = watch, common, attention
         self._block_size, self._windows = spec.block_size, spec.windows
         self._last_rows = torch.from_numpy(common.last_rows).to(device)
         self._num_layers = self._num_heads = 0
         self._samples: list[DecodeSample] = []
         self._tokens_per_expert: list[list[int]] = []  # of each layer
-        self._tokens: list[Tensor] = []  # of each watched layer: [num_tokens]
+        self._tokens: list[torch.Tensor] = []  # of each watched layer: [num_tokens]
         self._mass = torch.zeros(common.block_tables.shape, device=device)  # [num_seqs, max_blocks]
         self._tables, self._seq_lens = (
             torch.from_numpy(array.astype(np.int32)).to(device)
@@ -47,8 +50,14 @@ class AttentionWatcher:
         )
 
     def forward(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, cos_sin: CosSin, metadata: Any
-    ) -> Tensor:
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
+        metadata: Any,
+    ) -> torch.Tensor:
         """See `AttentionBackend.forward`; also record the attention of each sequence's last row."""
         # Before the backend runs: it may rotate `query` in place.
         last = rotate(*(x[self._last_rows] for x in (query, *cos_sin)))
@@ -63,7 +72,7 @@ class AttentionWatcher:
             self._add_tokens(layer, last[self._watch.tokens.index])
         return output
 
-    def count_experts(self, decoder: Decoder, run: Callable[[], Tensor]) -> Tensor:
+    def count_experts(self, decoder: Decoder, run: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Run the decoder, and count the tokens that its routers send to each expert."""
         self._tokens_per_expert = [[] for _ in decoder.layers]
 
@@ -82,7 +91,7 @@ class AttentionWatcher:
             for hook in hooks:
                 hook.remove()
 
-    def _sample(self, index: int, query: Tensor) -> DecodeSample:
+    def _sample(self, index: int, query: torch.Tensor) -> DecodeSample:
         """Copy the inputs of a decode. query: [num_heads, head_size]"""
         block_ids = self._common.block_ids(index, self._block_size)
         # The cache can be a permuted view, and indexing it by a list keeps its memory order.
@@ -95,7 +104,7 @@ class AttentionWatcher:
         query = query.cpu().clone()
         return DecodeSample(SAMPLED_LAYER, seq_len, block_ids, query, keys, values, window)
 
-    def _add_tokens(self, layer: int, query: Tensor) -> None:
+    def _add_tokens(self, layer: int, query: torch.Tensor) -> None:
         """Add one layer's attention of the watched sequence. query: [num_heads, head_size]"""
         asked = self._watch.tokens
         if asked.layer not in (None, layer) or (asked.head or 0) >= self._num_heads:

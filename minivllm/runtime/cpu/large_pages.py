@@ -17,7 +17,8 @@ import torch
 
 PIECE_BYTES = 64 << 20
 LARGE_PAGE_BYTES = 2 << 20
-LINE_BYTES = 64  # Every tensor starts at the start of a cache line.
+LINE_BYTES = 64
+"""Every tensor starts at the start of a cache line."""
 _MADV_HUGEPAGE = 14
 
 

@@ -20,7 +20,6 @@ from torch import nn
 
 from minivllm.config import LinearBackendName
 from minivllm.errors import ModelIntegrityError
-from minivllm.kernels.reference_ops import CosSin
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
 from minivllm.runtime.model.linear_backend import Matrix, activation_dtype, choose_linear_backend
 from minivllm.runtime.model.model_config import LongRopeScaling, ModelConfig
@@ -37,6 +36,8 @@ from minivllm.runtime.quantization.stored_weight import (
     plain_weight,
 )
 
+CosSin = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines of the tokens' positions, as in `minivllm.kernels.reference_ops.rotate`."""
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor, CosSin], torch.Tensor]
 """(layer, q, k, v, cos_sin) -> [num_tokens, num_heads, head_size]; it rotates q and k itself.
 

@@ -31,11 +31,16 @@ class BlockFields:
     `sub_minimums` if there are sub-minimums.
     """
 
-    quants: torch.Tensor  # [num_rows, in_features], uint8 or int8
-    scales: torch.Tensor  # [num_rows, num_blocks], float16 or float32
-    minimums: torch.Tensor | None = None  # [num_rows, num_blocks], float16
-    sub_scales: torch.Tensor | None = None  # [num_rows, num_groups], uint8 or int8
-    sub_minimums: torch.Tensor | None = None  # [num_rows, num_groups], uint8
+    quants: torch.Tensor
+    """[num_rows, in_features], uint8 or int8"""
+    scales: torch.Tensor
+    """[num_rows, num_blocks], float16 or float32"""
+    minimums: torch.Tensor | None = None
+    """[num_rows, num_blocks], float16"""
+    sub_scales: torch.Tensor | None = None
+    """[num_rows, num_groups], uint8 or int8"""
+    sub_minimums: torch.Tensor | None = None
+    """[num_rows, num_groups], uint8"""
     zero: int = 0
 
     def dequantize(self) -> torch.Tensor:
@@ -63,10 +68,13 @@ class WeightFormat:
     """One format. Rows of blocks are uint8 tensors, [num_rows, bytes_per_row]."""
 
     name: str
-    block_size: int  # Weights per block; `in_features` must be a multiple of it.
+    block_size: int
+    """Weights per block; `in_features` must be a multiple of it."""
     block_bytes: int
-    header_bytes: int = 0  # Bytes at the start of a row, before its blocks.
-    dtype: torch.dtype | None = None  # The dtype of plain numbers; None for a quantized format.
+    header_bytes: int = 0
+    """Bytes at the start of a row, before its blocks."""
+    dtype: torch.dtype | None = None
+    """The dtype of plain numbers; None for a quantized format."""
     split: Callable[[torch.Tensor], BlockFields] | None = None
     """Split rows of blocks into fields; None for plain numbers."""
 

@@ -22,7 +22,8 @@ class StoredWeight:
     """Rows in one format. Raises `UnsupportedModelError` if they are not whole blocks."""
 
     format: WeightFormat
-    data: torch.Tensor  # [num_rows, bytes_per_row] uint8
+    data: torch.Tensor
+    """[num_rows, bytes_per_row] uint8"""
     in_features: int
 
     def __post_init__(self) -> None:
@@ -148,12 +149,15 @@ def join_rows(parts: Sequence[StoredWeight]) -> list[StoredWeight]:
 class WeightEntry:
     """One weight of a file, and how to read it."""
 
-    name: str  # Hugging Face's name.
+    name: str
+    """Hugging Face's name."""
     shape: tuple[int, ...]
-    dtype: str  # The file's name for it: `BF16`, `Q4_1`.
+    dtype: str
+    """The file's name for it: `BF16`, `Q4_1`."""
     num_bytes: int
     read: Callable[[slice], CheckpointWeight]
     """Read some rows; the result may be a mapping of the file."""
-    is_quantized: bool = False  # Whether `read` returns a `StoredWeight`.
+    is_quantized: bool = False
+    """Whether `read` returns a `StoredWeight`."""
     row_order: torch.Tensor | None = None
     """Which row of the file is row 0, 1, ... of the weight; None for the order of the file."""

@@ -19,7 +19,8 @@ from minivllm.events.state import SequenceGrammar
 from minivllm.events.types.explanations import CutBy, SamplingCut, TokenCandidate
 from minivllm.sampling_params import SamplingParams
 
-NUM_BEST = 8  # How many tokens to show: the most likely ones after mask, bias and penalties.
+NUM_BEST = 8
+"""How many tokens to show: the most likely ones after mask, bias and penalties."""
 _NUM_BEST_OF_MODEL = 3
 """If mask, bias or penalties apply, also show the model's own best tokens, this many."""
 
@@ -30,9 +31,11 @@ class Explanation:
     """The chosen token, the second of the race and the most likely tokens, most likely first."""
     cuts: list[SamplingCut]
     """The stages that removed tokens, in order; only those that the request uses."""
-    num_left: int  # How many tokens took part in the draw; 1 for greedy sampling.
+    num_left: int
+    """How many tokens took part in the draw; 1 for greedy sampling."""
     vocab_size: int
-    grammar: SequenceGrammar | None = None  # None without a grammar.
+    grammar: SequenceGrammar | None = None
+    """None without a grammar."""
 
     def before_the_draw(self) -> "Explanation":
         """Return what was known before the draw: no random numbers, and no winner."""
@@ -45,16 +48,21 @@ class Explanation:
 class Race(NamedTuple):
     """The draw of one row: the token with the largest weight / random number won."""
 
-    weights: torch.Tensor  # [vocab], 0 for tokens that were cut.
+    weights: torch.Tensor
+    """[vocab], 0 for tokens that were cut."""
     token_ids: torch.Tensor
     """[num_candidates], ascending: all tokens with a weight, and perhaps others."""
-    speeds: torch.Tensor  # [num_candidates]: weight / random number.
+    speeds: torch.Tensor
+    """[num_candidates]: weight / random number."""
 
 
 def explain(
-    logits: torch.Tensor, processed: torch.Tensor | None, sequence: Sequence, token_id: int,
+    logits: torch.Tensor,
+    processed: torch.Tensor | None,
+    sequence: Sequence,
+    token_id: int,
     race: Race | None,
-) -> Explanation:  # fmt: skip
+) -> Explanation:
     """Explain why `token_id` was chosen. The sequence must not have the token yet.
 
     logits:    [vocab], the model's

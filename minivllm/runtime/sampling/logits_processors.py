@@ -25,7 +25,8 @@ from minivllm.core.request import Sequence
 from minivllm.runtime.sampling.grammar_bitmask import apply_grammar_bitmask
 from minivllm.sampling_params import SamplingParams
 
-_EXACT_BITS = 53  # Whole numbers up to 2^53 are exact in float64.
+_EXACT_BITS = 53
+"""Whole numbers up to 2^53 are exact in float64."""
 
 _FIRST_HEAD = 256
 """How many of the best tokens top-k and top-p look at first.

@@ -43,7 +43,8 @@ top-p a third faster.
 _GPU_CHUNK = 2**24
 """Maximum number of logits per draw on a GPU, where few large draws are faster: 128 MiB a copy."""
 
-_ROWS_AT_ONCE = 64  # Rows of logits that are in memory at once: 12 MB for a vocabulary of 49,152.
+_ROWS_AT_ONCE = 64
+"""Rows of logits that are in memory at once: 12 MB for a vocabulary of 49,152."""
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9

@@ -25,9 +25,12 @@ from minivllm.runtime.progress import Progress, format_bytes
 T = TypeVar("T")
 
 _SMALL_FILES = [
-    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
     "chat_template.*",
-]  # fmt: skip
+]
 # `model*` excludes second copies in some repositories (`consolidated.safetensors`, `original/`).
 _WEIGHTS, _INDEX = "model*.safetensors", "model.safetensors.index.json"
 

@@ -21,7 +21,8 @@ from minivllm.runtime.progress import Progress
 
 _ORIGIN_FILE = "minivllm.json"
 """File in each entry with the entry's origin, for `minivllm model list`."""
-CREATED_LOCALLY = "created locally"  # The origin of a model that this package generates.
+CREATED_LOCALLY = "created locally"
+"""The origin of a model that this package generates."""
 _PARTIAL = ".partial"
 
 

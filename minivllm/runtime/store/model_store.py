@@ -67,8 +67,10 @@ _GENERATED = {name: f"{name}-v1" for name in ("tiny-random", "tiny-moe", QWEN3_D
 class ModelListing(NamedTuple):
     """One line of `minivllm model list`."""
 
-    name: str  # The name for `--model`.
-    description: str  # What an alias means; empty for other names.
+    name: str
+    """The name for `--model`."""
+    description: str
+    """What an alias means; empty for other names."""
     path: Path | None = None
     """The checkpoint's directory; without it, an alias has not been fetched."""
     num_bytes: int = 0

