@@ -21,10 +21,9 @@ from torch import nn
 
 from minivllm.config import LinearBackendName
 from minivllm.errors import ConfigError
-from minivllm.kernels.cpu.library import CpuKernelsError
 from minivllm.kernels.cpu.packed_matrix import PackedMatrix
 from minivllm.runtime.cpu.large_pages import LargePages
-from minivllm.runtime.cpu.load import load_cpu_ops
+from minivllm.runtime.cpu.load import load_cpu_ops, why_no_kernels
 from minivllm.runtime.quantization.panels import pack
 from minivllm.runtime.quantization.stored_weight import StoredWeight, join_rows, plain_weight
 
@@ -144,8 +143,4 @@ def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
     if dtype not in (torch.float32, torch.bfloat16):
         found = str(dtype).removeprefix("torch.")
         return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
-    try:
-        load_cpu_ops()
-    except CpuKernelsError as error:
-        return str(error)
-    return None
+    return why_no_kernels()
