@@ -150,7 +150,7 @@ class _Switches(msgspec.Struct):
     partial_rotary_factor: Annotated[float, Meta(gt=0, le=1)] = 1.0
     no_rope_layers: list[int] = []
     """0 for each layer without rotation; the other way round than the name says."""
-    sliding_window: _Size | None = None
+    sliding_window: Annotated[int, Meta(ge=0, le=MAX_SIZE)] = 0
     use_sliding_window: bool = True
     max_window_layers: int = 0
     """The first layer with a window, if `layer_types` does not say which layers have one."""

@@ -123,8 +123,8 @@ def test_layers_with_a_window_are_listed_by_the_config_or_follow_from_the_family
         (GEMMA3 | {"sliding_window": 512, "layer_types": kinds}, pattern),
         (qwen | {"sliding_window": 512, "use_sliding_window": True}, [0] * 28 + [512] * 2),
         (mistral, [4096] * 30),
-        (mistral | {"sliding_window": None}, [0] * 30),
-        (mistral | {"sliding_window": 8192}, [0] * 30),  # no sequence is longer
+        # No sequence is longer than 8,192.
+        *((mistral | {"sliding_window": window}, [0] * 30) for window in (None, 0, 8192)),
     ):
         config = ModelConfig.from_hf_dict(SMOLLM2 | difference)
         assert list(config.windows) == windows
