@@ -120,7 +120,7 @@ class CpuAttentionBackend(TorchAttentionBackend):
         group = self._num_heads // self._spec.num_kv_heads
         workspace = torch.empty(2, len(common.slot_mapping), self._num_heads, dtype=torch.float32)
         works = {}
-        for window in set(self._spec.windows):
+        for window in set(self._windows):
             work = cut_into_parts(common, self._spec.block_size, group, window)
             tensors = (work.parts.view(np.int64), work.level_ends, work.rows, work.block_tables)
             works[window] = (*map(torch.from_numpy, tensors), *workspace)
@@ -138,7 +138,7 @@ class CpuAttentionBackend(TorchAttentionBackend):
         cache = self.kv_caches[layer]
         self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
         output = query.new_empty(query.shape)  # contiguous, even if the query is not
-        work = metadata.work[self._spec.windows[layer]]
+        work = metadata.work[self._windows[layer]]
         self._ops.attend(query, cache, *work, output, self._spec.num_kv_heads, self._scale)
         return output
 

@@ -99,7 +99,7 @@ class TorchAttentionBackend:
     """Owns the KV cache of all layers and attends over it."""
 
     def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> None:
-        self._spec, self._device = spec, device
+        self._spec, self._device, self._windows = spec, device, spec.windows
         self._scale = spec.head_size**-0.5
         self._has_scales, self._stored_dtype = spec.has_scales, spec.stored_dtype
         row = num_heads, head_size = 2 * spec.num_kv_heads, spec.head_size
@@ -122,7 +122,7 @@ class TorchAttentionBackend:
         for i, seq_len in enumerate(seq_lens.tolist()):
             num_blocks = -(-seq_len // block_size)
             keys, _ = self.read_blocks(layer, block_tables[i, :num_blocks].tolist())
-            window = self._spec.windows[layer]
+            window = self._windows[layer]
             weights = attention_weights(query[i], keys, seq_len, self._scale, window)
             padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
             mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)
@@ -174,7 +174,7 @@ class TorchAttentionBackend:
             decodes=self._decode_buckets(common, np.flatnonzero(lengths == 1), num_covered),
             spans=spans,
         )
-        for window in set(self._spec.windows) - {0}:
+        for window in set(self._windows) - {0}:
             metadata.of_window[window] = self._in_window(window, common, metadata)
         return metadata
 
@@ -255,7 +255,7 @@ class TorchAttentionBackend:
         rotated = rotate(torch.cat((query, key), dim=1), *cos_sin)
         query, key = rotated.split((query.shape[1], key.shape[1]), dim=1)
         self._write(cache, key, value, metadata)
-        if window := self._spec.windows[layer]:
+        if window := self._windows[layer]:
             metadata = metadata.of_window[window]
         if metadata.chunks and self._stored_dtype != self._spec.dtype:
             read = self._from_stored(self._to_stored(torch.cat((key, value), dim=1)))

@@ -124,7 +124,7 @@ class TritonAttentionBackend:
         """Allocate the cache; see `get_attention_backend`. version: one of `KERNEL_VERSIONS`"""
         self.check_support(version, spec, device)
         self._version, self._num_heads = version, num_heads
-        self._spec, self._device = spec, device
+        self._spec, self._device, self._windows = spec, device, spec.windows
         self._scale = spec.head_size**-0.5
         block = (spec.block_size, spec.head_size)  # of one head
         if spec.has_scales:
@@ -150,7 +150,7 @@ class TritonAttentionBackend:
         self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
     ) -> torch.Tensor:
         """See `AttentionBackend.attention_mass`."""
-        keys, window = self._views[layer][0], self._spec.windows[layer]
+        keys, window = self._views[layer][0], self._windows[layer]
         return attention_mass(query, keys, block_tables, seq_lens, self._scale, window)
 
     def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -246,7 +246,7 @@ class TritonAttentionBackend:
         cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: TritonAttentionMetadata,
     ) -> torch.Tensor:
-        caches, window = self._views[layer], self._spec.windows[layer]
+        caches, window = self._views[layer], self._windows[layer]
         slots = metadata.slot_mapping
         query = self._rotate_and_cache(query, key, value, *cos_sin, *caches, slots)
         if metadata.static is not None:
@@ -271,7 +271,7 @@ class TritonAttentionBackend:
         tables = decodes.block_tables, decodes.seq_lens
         arguments = (query[rows], *self._views[layer], *tables, self._scale)
         out = output[rows] if isinstance(rows, slice) else None  # a view if the rows are neighbours
-        window = self._spec.windows[layer]
+        window = self._windows[layer]
         options = {"out": out, "window": window} if window else {"out": out}
         if (kernel := _UNSPLIT.get(self._version)) is not None:
             out = kernel(*arguments, **options)
