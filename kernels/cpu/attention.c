@@ -210,11 +210,13 @@ INLINE void attend_tile(const struct step *step, const struct head_tile *tile, f
     load_scales(step, tile->token, step->num_kv_heads + tile->kv_head, kind, scales);
     for (int head = 0; head < num_heads; head++) {
         float top = largest[head], *score = scores[head];
-        for (int t = tile->first; t < tile->length; t++) top = score[t] > top ? score[t] : top;
+        for (int t = 0; t < tile->first; t++) score[t] = -INFINITY;
+        for (int t = 0; t < tile->length; t++) top = score[t] > top ? score[t] : top;
         for (int t = 0; t < TILE; t++) score[t] = exp_(score[t] - top);
+        for (int t = 0; t < tile->first; t++) score[t] = 0.0f;
         float shrink = exp_(largest[head] - top); /* for the first tile, it scales zeros */
         total[head] *= shrink;
-        for (int t = tile->first; t < tile->length; t++) total[head] += score[t];
+        for (int t = 0; t < tile->length; t++) total[head] += score[t];
         largest[head] = top;
         for (int64_t d = 0; d < head_size; d += LANES)
             store(sums + head * head_size + d, load(sums + head * head_size + d) * shrink);
@@ -225,7 +227,7 @@ INLINE void attend_tile(const struct step *step, const struct head_tile *tile, f
         vec some[MAX_HEADS_OF_ROW];
         UNROLL for (int head = 0; head < num_heads; head++)
             some[head] = load(sums + head * head_size + d);
-        for (int t = tile->first; t < tile->length; t++) {
+        for (int t = 0; t < tile->length; t++) {
             vec value = load_numbers(tile->token[t], tile->to_value + d, kind);
             FETCH_NUMBERS(tile->next[t] + tile->to_value * number_bytes(kind), d, kind);
             UNROLL for (int head = 0; head < num_heads; head++)
