@@ -88,7 +88,7 @@ def test_the_attention_mass_of_every_block_equals_the_reference(triton, shape, s
         assert_close(mass, expected, shape.dtype)
 
 
-@pytest.mark.parametrize("window", [1, 21, 70])
+@pytest.mark.parametrize("window", [1, 21])
 @pytest.mark.parametrize("name", ["grouped", "split", "static", "unified", "unified, split"])
 def test_decodes_with_a_window_equal_the_reference_and_read_nothing_before_it(
     triton, name, window, seed
@@ -101,13 +101,13 @@ def test_decodes_with_a_window_equal_the_reference_and_read_nothing_before_it(
     assert_close(actual, expected, torch.float32)
 
 
-@pytest.mark.parametrize("window", [1, 21, 70])
+@pytest.mark.parametrize("window", [21, 40])
 @pytest.mark.parametrize("kernel", ["prefill", "unified", "unified, split"])
 def test_chunks_with_a_window_equal_the_reference_and_read_nothing_before_it(
     triton, kernel, window, seed
 ):
-    case = PagedCase(Shape(64, 3, 8), [1, 7, 150, 9, 141], seed)
-    actual, expected = triton.run_chunks(triton.CHUNKS[kernel], case, [1, 7, 1, 2, 90], window)
+    case = PagedCase(Shape(64, 3, 8, num_kv_heads=1), [1, 7, 90, 9, 70], seed)
+    actual, expected = triton.run_chunks(triton.CHUNKS[kernel], case, [1, 7, 1, 2, 33], window)
     assert_close(actual, expected, torch.float32)
 
 

@@ -24,6 +24,7 @@ import msgspec
 import torch
 from safetensors.torch import load, save
 
+from minivllm import kernels
 from minivllm.errors import KernelTraceError
 from minivllm.kernels import interprets_here
 from minivllm.runtime.step_result import DecodeSample
@@ -47,18 +48,12 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
 
 def trace_here(sample: DecodeSample) -> list[Any]:
     """Like `trace_decode`, for a process in which kernels are interpreted: `ProgramTrace`s."""
-    # Late: Triton can be missing, and chooses its mode when it is imported.
-    from minivllm.kernels.attention.decode_grouped import decode_grouped
-    from minivllm.kernels.xray import trace
-
     block_table = torch.arange(len(sample.block_ids), dtype=torch.int32).unsqueeze(0)
     seq_lens = torch.tensor([sample.num_tokens], dtype=torch.int32)
     scale = sample.query.shape[1] ** -0.5
     query, caches = sample.query.unsqueeze(0), (sample.keys, sample.values)
-    traced = trace(
-        lambda: decode_grouped(query, *caches, block_table, seq_lens, scale, window=sample.window),
-        sample.keys,
-    )
+    inputs = query, *caches, block_table, seq_lens, scale, None, sample.window
+    traced = kernels.trace(lambda: kernels.decode_grouped(*inputs), sample.keys)
     return [_with_block_ids(program, sample.block_ids) for program in traced.programs]
 
 
