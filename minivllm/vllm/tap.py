@@ -31,6 +31,7 @@ def short_hash(block_hash: bytes) -> str:
 
 class Tap:
     def __init__(self, scheduler: Any, writer: Writer, *, without_text: bool = False) -> None:
+        """Hook into all methods."""
         self._scheduler, self.writer, self._without_text = scheduler, writer, without_text
         self._manager = manager = scheduler.kv_cache_manager
         self._pool = pool = manager.block_pool
@@ -153,10 +154,8 @@ class Tap:
 
     def after_schedule(self, plan: Any, throttle_prefills: bool = False) -> None:
         now, budget = time.monotonic(), self._scheduler.max_num_scheduled_tokens
-        self._used, self._times = (
-            plan.total_num_scheduled_tokens,
-            [now - self._began, 0.0, 0.0, 0.0],
-        )
+        self._used = plan.total_num_scheduled_tokens
+        self._times = [now - self._began, 0.0, 0.0, 0.0]  # schedule, prepare, model, update
         if self._planned != plan.num_scheduled_tokens:
             raise EventLogError(f"vLLM planned {plan.num_scheduled_tokens}, not {self._planned}")
         self._is_open = len(self._records) > self._first
@@ -214,8 +213,8 @@ class Tap:
         name, before = request.request_id, request.num_computed_tokens
         is_running = name in self._slots
         if blocks is None:
-            is_first = is_running or not more.get("has_scheduled_reqs", True)
-            need = self._need + (0 if is_first else self._manager.watermark_blocks)
+            is_held = not is_running and more.get("has_scheduled_reqs", True)
+            need = self._need + (self._manager.watermark_blocks if is_held else 0)
             self._shortage = request, need, self._pool.get_num_free_blocks()
             return
         self._planned[name], table = count, self._tables[name]

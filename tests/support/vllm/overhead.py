@@ -4,8 +4,8 @@ python overhead.py 4 32 128                 microseconds per sequence and step, 
 python overhead.py 8 --model CHECKPOINT     tokens per second of a real one
 """
 
-import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 from statistics import median
@@ -27,6 +27,7 @@ def in_turn(tap: Tap, figures_of_a_round: Callable) -> dict[str, list[float]]:
         for owner, name, hook in hooks:
             setattr(owner, name, hook) if kind == "with" else vars(owner).pop(name, None)
         found[kind].append(figures_of_a_round())
+    tap.writer.close(60.0)  # the next engine can have the file
     assert tap.failure is None
     return {kind: [*map(median, zip(*rows, strict=True))] for kind, rows in found.items()}
 
@@ -67,14 +68,11 @@ def serving(model: str, num_seqs: int) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("sequences", type=int, nargs="+")
-    parser.add_argument("--model")
-    args = parser.parse_args()
+    numbers, _, model = " ".join(sys.argv[1:]).partition("--model ")
     os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
     os.environ.setdefault("MINIVLLM_RECORD", "/tmp/overhead.jsonl")
-    for number in args.sequences:
-        if args.model:
-            print(number, serving(args.model, number), flush=True)
+    for number in map(int, numbers.split()):
+        if model:
+            print(number, serving(model, number), flush=True)
         else:
             print(number, "sync", scheduling(number, False), "async", scheduling(number, True))

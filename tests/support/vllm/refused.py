@@ -25,6 +25,7 @@ def several_groups(config: VllmConfig, cache: KVCacheConfig) -> None:
 
 
 def connector(config: VllmConfig, cache: KVCacheConfig) -> None:
+    config.scheduler_config.disable_hybrid_kv_cache_manager = True
     config.kv_transfer_config = KVTransferConfig(kv_connector="ExampleConnector", kv_role="kv_both")
 
 
@@ -55,15 +56,16 @@ def main() -> None:
     for change in (several_groups, connector, pipeline):
         serve(change)
     problem = recorder._problem
-    for name in ("is_encoder_decoder", "multimodal_config"):
+    for name in ("is_encoder_decoder", "multimodal_config", "num_spec_tokens"):
 
         def of_changed(scheduler: recorder.RecordingScheduler, name: str = name) -> str | None:
-            vars(scheduler.vllm_config.model_config)[name] = True
-            return problem(scheduler)
+            model = scheduler.vllm_config.model_config
+            owner = scheduler if name == "num_spec_tokens" else model
+            with patch.dict(vars(owner), {name: True}):
+                return problem(scheduler)
 
         with patch.object(recorder, "_problem", of_changed):
-            serve()
-    serve(num_drafts=3, is_async=True)
+            serve(is_async=True)
     with patch.object(vllm, "__version__", "0.99.0"):
         serve()
         assert not os.path.exists(sys.argv[1])
