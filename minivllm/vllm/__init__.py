@@ -7,12 +7,7 @@ The scheduler is vLLM's own, with hooks on methods that change its state (`tap.p
 the events (`writer.py`). Their fold equals vLLM's state after every call (`verify.py`).
 """
 
-from typing import Any
+from minivllm import lazy_names
 
-
-def __getattr__(name: str) -> Any:
-    if name != "RecordingScheduler":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from minivllm.vllm.scheduler import RecordingScheduler  # the only module that imports vLLM
-
-    return RecordingScheduler
+# The only module that imports vLLM.
+__getattr__ = lazy_names(__name__, {"RecordingScheduler": "scheduler"})
