@@ -63,7 +63,6 @@ class BlocksScreen(DashboardScreen):
             panel.border_title = panel.border_title or f" {panel.title(model, self.size.width)} "
 
     def on_resize(self, event: Resize) -> None:
-        super().on_resize(event)
         num_blocks = self.context.transport.view.header.num_blocks
         most = _FEW_BLOCKS if event.size.height >= ROWS_FOR_TABS else _FEW_BLOCKS // 2
         self.set_class(num_blocks <= most, "-few-blocks")

@@ -8,17 +8,21 @@ A panel is a single widget, because many are slow: drawing a map of a thousand b
 thirds of a processor core with a thousand widgets, but only a twentieth of a core with lines.
 """
 
+from collections.abc import Sequence
 from itertools import zip_longest
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import TRANSPARENT
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.filter import LineFilter
 from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
+from textual.style import Style as VisualStyle
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -72,9 +76,15 @@ class Panel(Widget, can_focus=True):
         self._soon: Timer | None = None
         self._palette = Palette(dark=True)
         self._ground: Style | None = None
-        """The panel's `rich_style`: finding that takes longer than drawing a row."""
+        self._room: Style | None = None
+        """The panel's `rich_style`, and the style of what is empty: finding them takes longer than
+        drawing a row."""
         self._styles: dict[tuple[str, Link | None], Style] = {}
         """Style name -> the palette's style on that ground."""
+        self._changed: set[int] = set()
+        """Rows of `_lines` that differ from the screen."""
+        self._painted: tuple[Region, list[Strip]] | None = None
+        """The part that Textual asked for last, and its rows, with the border."""
 
     # ---- for subclasses to define ----
 
@@ -116,13 +126,12 @@ class Panel(Widget, can_focus=True):
             self._title, self.border_title = title, Content(title)
         new, old = self.lines(model, width, height), self._lines
         self._lines = new = [highlight(line, self.selection) for line in new]
-        rows = [
-            Region(0, y, width, 1)
-            for y, (after, before) in enumerate(zip_longest(new, old))
-            if after != before
-        ]
-        if rows:
-            self.refresh(*rows)
+        changed = {y for y, pair in enumerate(zip_longest(new, old)) if pair[0] != pair[1]}
+        if changed:
+            self._changed |= changed
+            # Whole rows, with the border: Textual would have to cut a part out of a row.
+            left, whole = -self.gutter.left, self.outer_size.width
+            super().refresh(*(Region(left, y, whole, 1) for y in changed))
 
     def show_again(self) -> None:
         """Draw the last model again, after a change of the selection or size."""
@@ -147,15 +156,46 @@ class Panel(Widget, can_focus=True):
         """Textual calls this when the style sheet gives the panel another background."""
         super().notify_style_update()
         self._styles.clear()
-        self._ground = None
+        self._ground = self._room = None
 
     def on_resize(self, event: Resize) -> None:
         self.show_again()
 
+    def refresh(self, *regions: Region, **more: bool) -> Self:
+        """Repaint for another reason than changed rows, such as a new style."""
+        self._painted = None
+        return super().refresh(*regions, **more)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual calls this for every panel whenever any row of the screen has changed.
+
+        Only changed rows are painted again, into the frame that Textual has painted around them.
+        """
+        filtered = self.opacity < 1 or self.app.no_color
+        if filtered or self._painted is None or self._painted[0] != crop:
+            self._painted = crop, super().render_lines(crop)
+        elif self._changed:
+            rows, top = self._painted[1], self.gutter.top - crop.y
+            left, right = self.gutter.left, self.outer_size.width - self.gutter.right
+            for y in self._changed:
+                if 0 <= y + top < len(rows):
+                    old = rows[y + top]
+                    parts = old.crop(0, left), self.render_line(y), old.crop(right)
+                    rows[y + top] = Strip.join(parts)
+        self._changed.clear()
+        return self._painted[1]
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Without the filter that makes RGB of a terminal's colours: a palette has only RGB."""
+        return super().get_line_filters() if self.app.no_color else ()
+
     def render_line(self, y: int) -> Strip:
-        """Textual calls this for each row to repaint, pads or cuts it, and adds the border."""
+        """Textual calls this for each row to repaint, and adds the border."""
         line = self._lines[y] if y < len(self._lines) else ()
-        return Strip([self._segment(*span) for span in line])
+        strip = Strip([self._segment(*span) for span in line])
+        if self._room is None:
+            self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
+        return strip.adjust_cell_length(self.content_size.width, self._room)
 
     def _segment(self, text: str, name: str, link: Link | None = None) -> Segment:
         style = self._styles.get((name, link))
