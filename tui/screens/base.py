@@ -85,10 +85,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     @property
     def bound(self) -> dict[str, Binding]:
-        """Command id -> the first of its keys, also the user's own, with its text.
-
-        A binding without an id has its action as the id.
-        """
+        """Command id, or without one its action -> the first of its keys, also the user's own."""
         if not self._bound:  # finding them takes a good part of a frame's time
             for _, key, *_ in self.active_bindings.values():
                 printed = replace(key, key_display=self.app.get_key_display(key))

@@ -8,7 +8,6 @@ A panel is a single widget, because many are slow: drawing a map of a thousand b
 thirds of a processor core with a thousand widgets, but only a twentieth of a core with lines.
 """
 
-from collections.abc import Sequence
 from itertools import zip_longest
 from typing import ClassVar, Self
 
@@ -17,7 +16,6 @@ from rich.style import Style
 from textual.color import TRANSPARENT
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.filter import LineFilter
 from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.reactive import Reactive
@@ -72,15 +70,15 @@ class Panel(Widget, can_focus=True):
         """Set by the app before the first frame."""
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
-        self._title = ""
+        self._title, self._is_titled = "", True
         self._soon: Timer | None = None
         self._palette = Palette(dark=True)
         self._ground: Style | None = None
         self._room: Style | None = None
         """The panel's `rich_style`, and the style of what is empty: finding them takes longer than
         drawing a row."""
-        self._styles: dict[tuple[str, Link | None], Style] = {}
-        """Style name -> the palette's style on that ground."""
+        self._styles: dict[tuple[str] | tuple[str, Link], Style] = {}
+        """Style name, and what a click does -> the palette's style on that ground."""
         self._changed: set[int] = set()
         """Rows of `_lines` that differ from the screen."""
         self._painted: tuple[Region, list[Strip]] | None = None
@@ -115,23 +113,31 @@ class Panel(Widget, can_focus=True):
         if not self.display or not self.is_attached:
             return
         width, height = self.content_size
-        if width <= 0 or height <= 0:
+        if width <= 0:
             return
         title = self.title(model, width)
         if not self.styles.border_left[0]:
             title = f" {title} "  # without corners, the border would touch the words
         if self.plain:
             title = to_ascii(title)
-        if title != self._title:
-            self._title, self.border_title = title, Content(title)
-        new, old = self.lines(model, width, height), self._lines
+        # Of a folded panel, only the title is visible.
+        new, old = self.lines(model, width, height) if height > 0 else [], self._lines
+        if self.plain:
+            new = [tuple((to_ascii(text), *look) for text, *look in line) for line in new]
         self._lines = new = [highlight(line, self.selection) for line in new]
         changed = {y for y, pair in enumerate(zip_longest(new, old)) if pair[0] != pair[1]}
+        if title != self._title:
+            self._title, self._is_titled = title, False
+            self.border_title = Content(title)
+            self._is_titled = True
+            changed.add(-self.gutter.top)
         if changed:
             self._changed |= changed
-            # Whole rows, with the border: Textual would have to cut a part out of a row.
-            left, whole = -self.gutter.left, self.outer_size.width
-            super().refresh(*(Region(left, y, whole, 1) for y in changed))
+            super().refresh(*map(self._row, changed))
+
+    def _row(self, y: int) -> Region:
+        """A whole row with the border: Textual would have to cut a part out of it."""
+        return Region(-self.gutter.left, y, self.outer_size.width, 1)
 
     def show_again(self) -> None:
         """Draw the last model again, after a change of the selection or size."""
@@ -163,6 +169,8 @@ class Panel(Widget, can_focus=True):
 
     def refresh(self, *regions: Region, **more: bool) -> Self:
         """Repaint for another reason than changed rows, such as a new style."""
+        if not self._is_titled:  # `show` repaints the title's row
+            return self
         self._painted = None
         return super().refresh(*regions, **more)
 
@@ -174,40 +182,38 @@ class Panel(Widget, can_focus=True):
         filtered = self.opacity < 1 or self.app.no_color
         if filtered or self._painted is None or self._painted[0] != crop:
             self._painted = crop, super().render_lines(crop)
-        elif self._changed:
-            rows, top = self._painted[1], self.gutter.top - crop.y
-            left, right = self.gutter.left, self.outer_size.width - self.gutter.right
+        else:
+            rows, top = self._painted[1], self.gutter.top
+            frame = rows[min(max(top - crop.y, 0), len(rows) - 1)]  # of a folded panel, the title
+            right = self.outer_size.width - self.gutter.right
+            before, after = frame.crop(0, self.gutter.left), frame.crop(right)
             for y in self._changed:
-                if 0 <= y + top < len(rows):
-                    old = rows[y + top]
-                    parts = old.crop(0, left), self.render_line(y), old.crop(right)
-                    rows[y + top] = Strip.join(parts)
+                at = y + top - crop.y
+                if y < 0 <= at:  # the title
+                    rows[at : at + 1] = super().render_lines(Region(crop.x, 0, crop.width, 1))
+                elif 0 <= at < len(rows):
+                    rows[at] = Strip.join((before, self.render_line(y), after))
         self._changed.clear()
         return self._painted[1]
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Without the filter that makes RGB of a terminal's colours: a palette has only RGB."""
-        return super().get_line_filters() if self.app.no_color else ()
 
     def render_line(self, y: int) -> Strip:
         """Textual calls this for each row to repaint, and adds the border."""
         line = self._lines[y] if y < len(self._lines) else ()
-        strip = Strip([self._segment(*span) for span in line])
+        known = self._styles.get
+        strip = Strip([Segment(s[0], known(s[1:]) or self._style(*s[1:])) for s in line])
         if self._room is None:
             self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
         return strip.adjust_cell_length(self.content_size.width, self._room)
 
-    def _segment(self, text: str, name: str, link: Link | None = None) -> Segment:
-        style = self._styles.get((name, link))
-        if style is None:
-            if len(self._styles) > _MAX_STYLES:
-                self._styles.clear()
-            self._ground = self._ground or self.rich_style
-            style = self._ground + self._palette.style(name)
-            if link is not None:
-                style += Style(meta={_TARGET if isinstance(link, Target) else "@click": link})
-            self._styles[name, link] = style
-        return Segment(to_ascii(text) if self.plain else text, style)
+    def _style(self, name: str, *link: Link) -> Style:
+        if len(self._styles) > _MAX_STYLES:
+            self._styles.clear()
+        self._ground = self._ground or self.rich_style
+        style = self._ground + self._palette.style(name)
+        for what in link:
+            style += Style(meta={_TARGET if isinstance(what, Target) else "@click": what})
+        self._styles[name, *link] = style
+        return style
 
     @property
     def plain(self) -> bool:

@@ -159,9 +159,8 @@ def _slot(
     return [row.line()]
 
 
-@lru_cache(256)
+@lru_cache(256)  # because most sequences keep their blocks from frame to frame
 def _newest_blocks(block_table: tuple[int, ...]) -> str:
-    """Cached, because most sequences keep their blocks from frame to frame."""
     is_cut = len(block_table) > _LONGEST_TABLE
     return ("… " if is_cut else "") + id_ranges(block_table[-_LONGEST_TABLE:])
 
