@@ -1,7 +1,8 @@
 """Paged attention as Triton kernels, each with a slow, simple reference implementation in torch.
 
 The import path is `minivllm.kernels`. Triton is imported together with the first kernel: it may be
-missing, and it takes its mode when it is imported (see `mode`).
+missing, and it takes its mode when it is imported (see `mode`). So what runs without Triton until
+it needs a kernel writes `from minivllm import kernels`, and `kernels.decode_naive`.
 
     reference, reference_ops      what every kernel must compute
     attention/                    decode kernels from simple to fast, prefill, a kernel for both
@@ -12,6 +13,15 @@ missing, and it takes its mode when it is imported (see `mode`).
     cpu/                          kernels for a CPU, in C
 """
 
+from minivllm import lazy_names
+
+__getattr__ = lazy_names("minivllm.kernels", {
+    "INTERPRETED": "mode", "interpreter_builder": "mode", "trace": "xray",
+    "choose_num_splits": "attention.decode_split", "decode_grouped": "attention.decode_grouped",
+    "decode_naive": "attention.decode_naive", "add_rms_norm": "norm_act", "rms_norm": "norm_act",
+    "silu_and_mul": "norm_act", "triton": "mode",
+})  # fmt: skip
+
 
 def interprets_here() -> bool:
     """Whether kernels are interpreted in this process. Imports Triton.
@@ -19,10 +29,9 @@ def interprets_here() -> bool:
     False if Triton is missing, or if other code imported it in the mode that compiles.
     """
     try:
-        from minivllm.kernels.mode import INTERPRETED
+        return __getattr__("INTERPRETED")
     except ImportError:
         return False
-    return INTERPRETED
 
 
 # A process in the repository's root imports this folder as Hugging Face's package `kernels`.

@@ -1,7 +1,7 @@
 """Short names of configurations: `static+contiguous` becomes options of the engine."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from minivllm.errors import ConfigError
 
@@ -54,18 +54,12 @@ class Configuration(NamedTuple):
         return options
 
 
-class DraftOptions(Protocol):
-    """A `SpeculativeConfig`. The dashboard parses names, too, and must not import its module."""
-
-    method: str
-
-
 def parse_configuration(
-    name: str, drafts: DraftOptions | None = None, parts: Mapping[str, Options] = PARTS
+    name: str, drafts: Any = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
-    drafts: what the part of its method, `ngram` or `draft_model`, stands for
+    drafts: a `SpeculativeConfig`, which the part of its method (`ngram`, `draft_model`) stands for
     """
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}

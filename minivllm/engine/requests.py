@@ -1,8 +1,7 @@
 """Read prompts and check requests, before anything is queued, allocated or emitted.
 
 `InputProcessor` checks all token ids, because an id outside the vocabulary would index past the
-end of a tensor and crash the engine. Whether a request fits in the KV cache is checked in
-`minivllm.core.admission`.
+end of a tensor and crash the engine.
 
 Source: vLLM `vllm/v1/engine/input_processor.py`; the forms of a prompt: `vllm/inputs/`.
 """
@@ -13,13 +12,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from operator import index
 from reprlib import repr as short_repr
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
-from minivllm import runtime
+from minivllm import runtime, structured_output
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
-from minivllm.core.request import Request
+from minivllm.core.request import Grammar, Request
 from minivllm.core.scheduler import Scheduler
 from minivllm.errors import (
     DuplicateRequestError,
@@ -31,19 +30,13 @@ from minivllm.errors import (
 )
 from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
-if TYPE_CHECKING:
-    from minivllm.structured_output.grammar import StructuredOutputGrammar
-    from minivllm.structured_output.manager import StructuredOutputManager
-
 
 class TextPrompt(TypedDict):
     """A prompt as text, which the engine tokenizes."""
 
     prompt: str
     cache_salt: NotRequired[str]
-    """Prompts with different salts never share a block. Otherwise, response times could tell a user
-    what another user sent.
-    """
+    """Prompts with different salts never share a block, so response times tell no secrets."""
 
 
 class TokensPrompt(TypedDict):
@@ -176,16 +169,14 @@ class Grammars:
     """Checks the grammars of requests and has them compiled. Imports nothing before the first."""
 
     def __init__(self, tokenizer: runtime.Tokenizer, clock: Clock) -> None:
-        self._tokenizer = tokenizer
-        self._clock = clock
-        self._compiling: list[StructuredOutputGrammar] = []
+        self._tokenizer, self._clock = tokenizer, clock
+        self._compiling: list[structured_output.StructuredOutputGrammar] = []
 
-    def prepare(self, params: StructuredOutputsParams | None) -> StructuredOutputGrammar | None:
+    def prepare(self, params: StructuredOutputsParams | None) -> Grammar | None:
         """Check and start to compile the grammar of a request to come; None without one.
 
-        Any thread may call this. Checking a large grammar takes up to half a second, so a server
-        does it before the engine's thread gets the request. Raises `InvalidSamplingParamsError` for
-        a grammar that is invalid or has no end.
+        Any thread may call this: a large grammar takes up to half a second. Raises
+        `InvalidSamplingParamsError` for a grammar that is invalid or has no end.
         """
         if params is None:
             return None
@@ -201,10 +192,8 @@ class Grammars:
                 self._compiling.remove(grammar)
 
     @cached_property  # two threads may make two, which does no harm
-    def _manager(self) -> StructuredOutputManager:
-        # Late: most engines never see a grammar, and need no llguidance.
-        from minivllm.structured_output.manager import StructuredOutputManager
-
+    def _manager(self) -> structured_output.StructuredOutputManager:
         # With a virtual clock, no event may depend on how long compiling takes.
-        in_background = self._clock.name != "virtual"
-        return StructuredOutputManager(self._tokenizer, in_background=in_background)
+        return structured_output.StructuredOutputManager(
+            self._tokenizer, in_background=self._clock.name != "virtual"
+        )

@@ -8,12 +8,7 @@ writes the events (`writer.py`), with texts from the model's tokenizer (`texts.p
 events equals vLLM's state after every call, which `verify.py` checks if asked.
 """
 
-from typing import Any
+from minivllm import lazy_names
 
-
-def __getattr__(name: str) -> Any:
-    if name != "RecordingScheduler":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from minivllm.vllm.scheduler import RecordingScheduler  # the only module that imports vLLM
-
-    return RecordingScheduler
+# The only module that imports vLLM.
+__getattr__ = lazy_names(__name__, {"RecordingScheduler": "scheduler"})

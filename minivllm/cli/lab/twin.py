@@ -11,13 +11,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import msgspec
 
 import minivllm
-from minivllm.cli import add_option
+from minivllm.cli import Parser
 from minivllm.errors import SimulationError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lab.twin.difference import differences, summary
@@ -25,13 +24,12 @@ from minivllm.lab.twin.ours import run_ours
 from minivllm.lab.twin.trace import TwinTrace, read_trace
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
-    add("TRACE", "a recording", type=Path)
+def add_arguments(parser: Parser) -> None:
+    parser.add("TRACE", "a recording", type=Path)
     python = "the Python that has vLLM (default: this one)"
-    add("--vllm-python PATH", python, default=argparse.SUPPRESS)
-    add("--all", "also list how often each decision differs afterwards")
-    add("-o FOLDER", "keep both recordings there: ours.jsonl, vllm.jsonl", type=Path, dest="output")
+    parser.add("--vllm-python PATH", python, default=argparse.SUPPRESS)
+    parser.add("--all", "also list how often each decision differs afterwards")
+    parser.add("-o FOLDER", "keep ours.jsonl and vllm.jsonl there", type=Path, dest="output")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from minivllm import runtime
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError, TritonMissingError
 from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
@@ -32,10 +33,7 @@ class AttentionBackend(Protocol):
         """Prepare a step; the result is passed to `forward`."""
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Copy blocks in all layers, before the step writes anything.
-
-        All sources are read before any destination is written.
-        """
+        """Copy blocks in all layers; all sources are read before any destination is written."""
 
     def forward(
         self,
@@ -61,9 +59,9 @@ class AttentionBackend(Protocol):
         """See `minivllm.kernels.reference.attention_mass`; only for the dashboard."""
 
     def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copy the keys and values of some blocks, as attention reads them (dequantized).
+        """Copy keys and values of blocks, as attention reads them; only for the dashboard.
 
-        Each is [len(block_ids), block_size, num_kv_heads, head_size]. Only for the dashboard.
+        Each is [len(block_ids), block_size, num_kv_heads, head_size].
         """
 
 
@@ -84,7 +82,7 @@ def choose_attention_backend(
         if on_cpu:
             CpuAttentionBackend.check_support(spec, device)
             return "cpu"
-        _import_triton_backend().check_support(version, spec, device)
+        _triton_backend().check_support(version, spec, device)
     except ConfigError as error:
         if name != "auto":
             raise
@@ -106,16 +104,15 @@ def get_attention_backend(
 ) -> AttentionBackend:
     """Make the backend of that name (see `choose_attention_backend`) and allocate its cache.
 
-    num_blocks: blocks in the cache; num_heads: the model's query heads
+    num_heads: the model's query heads
     max_num_rows, max_model_len: upper bounds for steps that run as CUDA graphs
-    fuses_rotation: whether one Triton kernel rotates and writes the cache; else torch rotates. The
-        backends `torch` and `cpu` have only one way.
+    fuses_rotation: whether one Triton kernel rotates and writes the cache; else torch rotates
 
     Raises `ConfigError` if the backend does not support this machine or this model.
     """
     kind, _, version = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
-        return _import_triton_backend()(
+        return _triton_backend()(
             version, spec, num_blocks, device, num_heads, max_num_rows, max_model_len,
             fuses_rotation,
         )  # fmt: skip
@@ -124,10 +121,10 @@ def get_attention_backend(
     return TorchAttentionBackend(spec, num_blocks, device)
 
 
-def _import_triton_backend() -> Any:
-    """Import the class late: Triton can be missing, and chooses its mode when it is imported."""
+def _triton_backend() -> Any:
+    """The class; Triton can be missing, and chooses its mode when it is imported."""
     try:
-        from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
+        return runtime.TritonAttentionBackend
     except ModuleNotFoundError as error:
         raise TritonMissingError(
             "attention_backend triton", "use attention_backend='torch'"
@@ -135,4 +132,3 @@ def _import_triton_backend() -> Any:
     # a TritonModeError, whose module cannot be imported here
     except ImportError as error:
         raise ConfigError(str(error)) from error
-    return TritonAttentionBackend

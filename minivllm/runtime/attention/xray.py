@@ -24,6 +24,7 @@ import msgspec
 import torch
 from safetensors.torch import load, save
 
+from minivllm import kernels
 from minivllm.errors import KernelTraceError
 from minivllm.kernels import interprets_here
 from minivllm.runtime.step_result import DecodeSample
@@ -33,9 +34,9 @@ WORKER_TIMEOUT = 120.0
 
 
 def trace_decode(sample: DecodeSample) -> list[Any]:
-    """Trace the programs of the kernel version `grouped` over `sample`.
+    """Trace the kernel version `grouped` over `sample`: `ProgramTrace`s, or dicts of their fields.
 
-    Returns `ProgramTrace`s, or dicts of their fields. Raises `KernelTraceError`.
+    Raises `KernelTraceError`.
     """
     try:
         return trace_here(sample) if interprets_here() else _trace_in_worker(sample)
@@ -47,30 +48,21 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
 
 def trace_here(sample: DecodeSample) -> list[Any]:
     """Like `trace_decode`, for a process in which kernels are interpreted: `ProgramTrace`s."""
-    # Late: Triton can be missing, and chooses its mode when it is imported.
-    from minivllm.kernels.attention.decode_grouped import decode_grouped
-    from minivllm.kernels.xray import trace
-
     block_table = torch.arange(len(sample.block_ids), dtype=torch.int32).unsqueeze(0)
     seq_lens = torch.tensor([sample.num_tokens], dtype=torch.int32)
     scale = sample.query.shape[1] ** -0.5
     query = sample.query.unsqueeze(0)
-    traced = trace(
-        lambda: decode_grouped(query, sample.keys, sample.values, block_table, seq_lens, scale),
-        sample.keys,
-    )
+    inputs = query, sample.keys, sample.values, block_table, seq_lens, scale
+    traced = kernels.trace(lambda: kernels.decode_grouped(*inputs), sample.keys)
     return [_with_block_ids(program, sample.block_ids) for program in traced.programs]
 
 
 def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
-    tiles = tuple(
-        replace(
-            tile,
-            reads=tuple(replace(read, block_id=block_ids[read.block_id]) for read in tile.reads),
-        )
-        for tile in program.tiles
-    )
-    return replace(program, tiles=tiles)
+    def renamed(tile: Any) -> Any:
+        reads = (replace(read, block_id=block_ids[read.block_id]) for read in tile.reads)
+        return replace(tile, reads=tuple(reads))
+
+    return replace(program, tiles=tuple(map(renamed, program.tiles)))
 
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
@@ -119,10 +111,7 @@ def recordings() -> tuple[RecordedTrace, ...]:
 
 
 def recorded_trace(sample: DecodeSample) -> RecordedTrace:
-    """Return the recording of this decode if there is one, else the first recording.
-
-    A recording is of this decode if its softmax fits the sample's queries and keys.
-    """
+    """Return the recording of this decode, if there is one, else the first recording."""
     for recording in recordings():
         if _is_of(sample, recording):
             return msgspec.structs.replace(recording, of="this")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
+from minivllm import kernels as triton_kernels
 from minivllm.config import CustomOp
 from minivllm.errors import ConfigError
 from minivllm.kernels import reference_ops
@@ -66,11 +67,7 @@ def make_ops(kernels: Collection[CustomOp], attention_backend: str) -> DecoderOp
     """Return the decoder's operations. kernels: the result of `choose_kernels`"""
     if not kernels:
         return TORCH_OPS
-    if attention_backend == "cpu":
-        module = load_cpu_ops()
-    else:
-        # Late: Triton can be missing, and chooses its mode when it is imported.
-        from minivllm.kernels import norm_act as module
+    module = load_cpu_ops() if attention_backend == "cpu" else triton_kernels
     names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": ("silu_and_mul",)}
     chosen = [name for kernel in kernels for name in names.get(kernel, ())]
     return DecoderOps(**{name: getattr(module, name) for name in chosen})

@@ -12,8 +12,9 @@ import errno
 import json
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+from typing import TextIO
 
 from minivllm.errors import ModelError
 from minivllm.runtime.paths import default_cache_root
@@ -38,9 +39,8 @@ class ModelCache:
         return path if path.is_dir() else None
 
     def entries(self) -> list[Path]:
-        return sorted(
-            path for path in self._models.glob("*") if path.is_dir() and path.suffix != _PARTIAL
-        )
+        directories = filter(Path.is_dir, self._models.glob("*"))
+        return sorted(path for path in directories if path.suffix != _PARTIAL)
 
     def get_or_create(
         self, key: str, fill: Callable[[Path], None], *, origin: str, progress: Progress
@@ -67,9 +67,8 @@ class ModelCache:
                         shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
             # Explain only errors of files in the cache; the user's source file can fail too.
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) and not str(
-                error.filename
-            ).startswith(str(self.root)):
+            is_ours = str(error.filename).startswith(str(self.root))
+            if not is_ours and error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise ModelError(
                 f"The model cache {self.root} cannot be written ({error.strerror}): free some"
@@ -77,18 +76,17 @@ class ModelCache:
             ) from error
         return path
 
-    def _lock(self, key: str, progress: Progress) -> AbstractContextManager:
-        # Import late: this takes a tenth of a second, and most models are in the cache already.
-        from filelock import FileLock, Timeout
-
+    def _lock(self, key: str, progress: Progress) -> TextIO:
+        """Return the open file that holds the lock; closing it releases the lock."""
         directory = self.root / "locks"
         directory.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(directory / f"{key}.lock")
+        file = open(directory / f"{key}.lock", "w")  # noqa: SIM115 - the caller closes it
         try:
-            return lock.acquire(timeout=0)
-        except Timeout:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
             progress(f"Waiting for another process that is preparing {key}.")
-            return lock.acquire()
+            flock(file, LOCK_EX)
+        return file
 
 
 def read_origin(entry: Path) -> str | None:
