@@ -137,7 +137,7 @@ class RaceScreen(AskScreen):
     def _questions(self) -> str:
         rows = [f"{' >'[at == self._at]} {words}\n" for at, (words, _) in enumerate(_RACES)]
         return (
-            f"up and down choose a question:\n{''.join(rows)}\nOr write parts of A, then (tab) of B,"
+            f"up and down choose a question:\n{''.join(rows)}\nOr write parts of A, then (tab) B,"
             f" joined by +: {', '.join(part for part in PARTS if part != 'draft_model')}."
         )
 

@@ -122,7 +122,7 @@ def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int
     )
     if longest > room:
         raise SimulationError(
-            f"A request of this recording has {longest} tokens; all {num_blocks} blocks hold {room}."
+            f"A recorded request has {longest} tokens; all {num_blocks} blocks hold {room}."
         )
     return min(run.header.max_model_len, room)
 

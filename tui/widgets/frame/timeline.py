@@ -24,9 +24,10 @@ class TimeLine(Panel, can_focus=False):
 
     HELP_TITLE = "Time bar"
     HELP_TEXT = (
-        "The current position in the recording, and the last event before it. Ticks show prefix cache hits (┴), evictions (┬), both (┼) and"
-        " preemptions (↺). ← and → go step by step, [ and ] event by event, { and } to"
-        " the next notable event, end back to live; click or drag the bar to move."
+        "The current position in the recording, and the last event before it. Ticks show prefix"
+        " cache hits (┴), evictions (┬), both (┼) and preemptions (↺). ← and → go step by step,"
+        " [ and ] event by event, { and } to the next notable event, end back to live; click or"
+        " drag the bar to move."
     )
 
     _ticks: tuple[object, list[tuple[Span, Span]]] = None, []
