@@ -23,6 +23,8 @@ PARTS: Mapping[str, Options] = {
     "unchunked": {"enable_chunked_prefill": False},
     "kv-float32": {"kv_cache_dtype": "auto"},
     "kv-int8": {"kv_cache_dtype": "int8_per_token_head"},
+    "evict": {"kv_transfer_config": None},
+    "offload": {"kv_transfer_config": {"kv_connector": "SimpleCPUOffloadConnector"}},
     "plain": {"speculative_config": None},
     "ngram": {"speculative_config": {"method": "ngram", **_LOOKUP}},
     # Only a draft model of the same vocabulary can be right, so there is no default.
