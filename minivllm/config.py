@@ -29,7 +29,7 @@ AttentionBackendName = Literal[
     "auto", "torch", "cpu", "triton", "triton:naive", "triton:grouped", "triton:split",
     "triton:static", "triton:unified",
 ]  # fmt: skip
-LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
+LinearBackendName = Literal["auto", "cpu", "torch"]
 SpeculativeMethod = Literal["ngram", "draft_model"]
 
 CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
@@ -248,7 +248,7 @@ class EngineConfig:
     """
     linear_backend: LinearBackendName = "auto"
     """How linear layers multiply. `cpu`: our CPU kernel (needs AVX2 or NEON, and a C compiler).
-    `onednn`: CPU only. `torch`: any device. `auto`: `cpu`, or else `torch`.
+    `torch`: any device. `auto`: `cpu`, or else `torch`.
     """
     enforce_eager: bool = False
     """Use no CUDA graphs: Python launches every kernel of a decode step."""

@@ -101,7 +101,7 @@ class ModelRunner:
         watcher = None
         if watch != WATCH_NOTHING:
             watcher = AttentionWatcher(
-                watch, inputs.attention, self._attention, self._spec.block_size, self._model.device
+                watch, inputs.attention, self._attention, self._spec, self._model.device
             )
         run = self._prepare(inputs, watcher)
         sampling_rows = None if inputs.samples_every_row else self._tensor(inputs.sampling_rows)

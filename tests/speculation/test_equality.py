@@ -39,14 +39,9 @@ hypothesis draws.
 
 
 def check_random_traffic(
-    tiny: LoadedModel,
-    requests: list[tuple],
-    speculation: dict[str, object],
-    num_spare_blocks: int,
-    budget: int,
-    caching: bool,
-    wrong_every: int,
-) -> Counters:
+    tiny: LoadedModel, requests: list[tuple], speculation: dict[str, object], num_spare_blocks: int,
+    budget: int, caching: bool, wrong_every: int,
+) -> Counters:  # fmt: skip
     """Return the totals of the run with drafts.
 
     num_spare_blocks: beside those of the largest request; wrong_every: see `tokens_of`

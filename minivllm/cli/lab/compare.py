@@ -33,15 +33,15 @@ from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.tui.answers.verdict import why_faster
 
 _ROWS = (
+    ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
+    ("max requests at once", "max_running", "{}"),
     ("waste, of the memory allocated", "kv_waste", "{:.1%}"),
     ("of all memory: holds tokens", "kv_used", "{:.1%}"),
     ("  reserved, written later", "kv_reserved", "{:.1%}"),
     ("  reserved, never written", "kv_internal", "{:.1%}"),
     ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
-    ("max requests at once", "max_running", "{}"),
-    ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
-    ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
+    ("steps", "steps", "{:,}"),
     ("tokens computed again", "recomputed_tokens", "{:,}"),
     ("tokens loaded from the host", "loaded_tokens", "{:,}"),
     ("drafts that were right", "draft_acceptance", "{:.0%}"),

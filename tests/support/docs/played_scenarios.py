@@ -27,8 +27,7 @@ MODELS = ("house", "smollm2-tokens")
 
 @dataclass
 class Played:
-    scenario: Scenario
-    """As the model plays it."""
+    scenario: Scenario  # As the model plays it.
     facts: RunFacts
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, RequestOutput] = field(default_factory=dict)
