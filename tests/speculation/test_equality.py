@@ -71,9 +71,12 @@ def completion(output: CompletionOutput) -> tuple:
 
 
 def tokens_of(
-    model: LoadedModel, requests: list[tuple], wrong_every: int = 0,
-    kept: Callable[[CompletionOutput], object] = completion, **options: object,
-) -> tuple[dict[str, list], Counters]:  # fmt: skip
+    model: LoadedModel,
+    requests: list[tuple],
+    wrong_every: int = 0,
+    kept: Callable[[CompletionOutput], object] = completion,
+    **options: object,
+) -> tuple[dict[str, list], Counters]:
     """What each request got, and the engine's totals.
 
     wrong_every: how often the draft model draws another token than it would; 0: never
@@ -131,9 +134,14 @@ hypothesis draws.
 
 
 def check_random_traffic(
-    tiny: LoadedModel, requests: list[tuple], speculation: dict[str, object], num_spare_blocks: int,
-    budget: int, caching: bool, wrong_every: int,
-) -> Counters:  # fmt: skip
+    tiny: LoadedModel,
+    requests: list[tuple],
+    speculation: dict[str, object],
+    num_spare_blocks: int,
+    budget: int,
+    caching: bool,
+    wrong_every: int,
+) -> Counters:
     """Return the totals of the run with drafts.
 
     num_spare_blocks: beside those of the largest request; wrong_every: see `tokens_of`
