@@ -85,6 +85,7 @@ class ModelRunner:
         self._ops = make_ops(kernels, self.attention_backend)
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
+        self.kv_caches = self._attention.kv_caches
         self._forward = self._forward_in_one_call() or self._forward_by_modules(self._attention)
         self._decode_graphs = None
         if self.attention_backend in ("triton:static", "triton:unified"):

@@ -131,6 +131,7 @@ class TritonAttentionBackend:
             block = (spec.block_size * (spec.head_size + SCALE_BYTES),)
         shape = (spec.num_layers, 2, num_blocks, spec.num_kv_heads, *block)
         self.kv_cache = numbers = torch.empty(shape, dtype=spec.stored_dtype, device=device)
+        self.kv_caches = list(numbers.flatten(0, 1))
         if spec.has_scales:
             numbers = numbers[..., : spec.block_size * spec.head_size]
             numbers = numbers.unflatten(-1, (spec.block_size, spec.head_size))
@@ -167,7 +168,7 @@ class TritonAttentionBackend:
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """See `AttentionBackend.copy_blocks`."""
-        caches = self.kv_cache.flatten(0, 1)  # [2 * num_layers, num_blocks, ...], a view
+        caches = self.kv_cache.flatten(0, 1)  # [num_layers * 2, num_blocks, ...], a view
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
             # A source that was freed and allocated again in this step is also a destination, and
