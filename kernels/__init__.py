@@ -19,7 +19,7 @@ __getattr__ = lazy_names("minivllm.kernels", {
     "INTERPRETED": "mode", "interpreter_builder": "mode", "trace": "xray",
     "choose_num_splits": "attention.decode_split", "decode_grouped": "attention.decode_grouped",
     "decode_naive": "attention.decode_naive", "add_rms_norm": "norm_act", "rms_norm": "norm_act",
-    "silu_and_mul": "norm_act", "triton": "mode",
+    "silu_and_mul": "norm_act", "gelu_tanh_and_mul": "norm_act", "triton": "mode",
 })  # fmt: skip
 
 

@@ -79,7 +79,7 @@ void run_layers(const struct layer *layers, const struct shape *s, float eps, fl
         add_rms_norm(at.out, hidden, layer->post_attention_norm, at.normed, num_rows, size, eps,
                      num_threads);
         MULTIPLY(at.normed, layer->gate_up, at.wide);
-        silu_and_mul(at.wide, at.narrow, num_rows, s->intermediate_size, num_threads);
+        silu_and_mul(at.wide, at.narrow, num_rows, s->intermediate_size, 0, num_threads);
         MULTIPLY(at.narrow, layer->down, at.out);
     }
     for (int64_t i = 0; i < num_rows * size; i++) hidden[i] += at.out[i];

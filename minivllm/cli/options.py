@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from minivllm.cli import Parser, add_option
-from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.config import EngineConfig, NestedConfig
 from minivllm.errors import ConfigError
 from minivllm.sampling_params import SamplingParams
 
@@ -131,10 +131,10 @@ def _kind(hint: Any) -> dict[str, Any]:
             values = {"true": True, "false": False}
             metavar = "{" + ",".join([*values, *get_args(*words)]) + "}"
             return {"type": lambda text: values.get(text, text), "metavar": metavar}
-    if hint is SpeculativeConfig:
-        return {"action": ReadSpeculativeConfig, "metavar": "JSON"}
     if hint is bool:
         return {"action": argparse.BooleanOptionalAction}
+    if isinstance(hint, type) and issubclass(hint, NestedConfig):
+        return {"action": ReadConfig, "const": hint, "metavar": "JSON"}
     if get_origin(hint) is Literal:
         return {"choices": get_args(hint)}
     if get_origin(hint) is list:
@@ -142,11 +142,13 @@ def _kind(hint: Any) -> dict[str, Any]:
     return {"type": hint, "metavar": {int: "N", float: "X", str: "TEXT"}[hint]}
 
 
-class ReadSpeculativeConfig(argparse.Action):
-    """Parses a JSON object. As a `type`, its `ConfigError` would be printed after the usage."""
+class ReadConfig(argparse.Action):
+    """Parses the JSON object of the class `const`. As a `type`, its `ConfigError` would be printed
+    after the usage.
+    """
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        setattr(namespace, self.dest, SpeculativeConfig.from_json(values))
+        setattr(namespace, self.dest, self.const.of(values))
 
 
 def seconds(text: str) -> float:

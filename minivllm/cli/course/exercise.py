@@ -201,7 +201,7 @@ def _diff(args: argparse.Namespace) -> int:
     if exercise.finds_bug:
         answer = read_answer(exercise, workspace.submission(exercise))
         step = answer.step if isinstance(answer, BugAnswer) else 1
-        return _show(args, [exercise.recording], step, exercise.title)
+        return _show(args, exercise.recordings, step, exercise.title)
     file = workspace.submission(exercise)
     with Worker(exercise) as worker, worker.opened(file) as ask:
         result = run_behaviours(exercise, file, ask, args.seed)
@@ -233,7 +233,7 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     if exercise.finds_bug:
-        return _show(args, [exercise.recording], 1, exercise.title)
+        return _show(args, exercise.recordings, 1, exercise.title)
     if not exercise.runs_in_engine:
         alone = f"`minivllm exercise check {exercise.name}` runs it by itself"
         raise ExerciseError(f"No engine runs {exercise.student_file}: {alone}.")

@@ -18,9 +18,9 @@ from rich.progress import Progress, TaskID
 
 from minivllm import runtime
 from minivllm.cli.loading import loading
-from minivllm.cli.options import Parser, ReadSpeculativeConfig
+from minivllm.cli.options import Parser, ReadConfig
 from minivllm.cli.terminal import note
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
 from minivllm.events.recording.recording import Recording
@@ -32,15 +32,17 @@ from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.tui.answers.verdict import why_faster
 
 _ROWS = (
+    ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
+    ("max requests at once", "max_running", "{}"),
     ("waste, of the memory allocated", "kv_waste", "{:.1%}"),
     ("of all memory: holds tokens", "kv_used", "{:.1%}"),
     ("  reserved, written later", "kv_reserved", "{:.1%}"),
     ("  reserved, never written", "kv_internal", "{:.1%}"),
     ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
-    ("max requests at once", "max_running", "{}"),
-    ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
-    ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
+    ("steps", "steps", "{:,}"),
+    ("tokens computed again", "recomputed_tokens", "{:,}"),
+    ("tokens loaded from the host", "loaded_tokens", "{:,}"),
     ("drafts that were right", "draft_acceptance", "{:.0%}"),
     ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
     ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
@@ -56,7 +58,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--b B", "the other side", default="continuous+paged")
     parser.add("--scenario", "the requests", choices=TRACE_NAMES, default="burst")
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
-    parser.add("--speculative-config JSON", how, action=ReadSpeculativeConfig)
+    parser.add("--speculative-config JSON", how, action=ReadConfig, const=SpeculativeConfig)
     size = "KV cache of each side (default: the scenario's)"
     parser.add("--kv-budget BYTES", size, type=report.positive_int)
     parser.add("--seed SEED", "seed for prompts and lengths", type=int, default=0)

@@ -3,7 +3,8 @@
     minivllm twin run.jsonl --vllm-python /path/to/venv/bin/python
 
 The trace is a recording, of minivllm or of vLLM: its requests, their tokens and their arrivals.
-vLLM's scheduler, block pool and KV cache manager run without a model.
+vLLM's scheduler, block pool and KV cache manager run without a model. A recording of a synchronous
+vLLM is vLLM's side itself, so it needs no vLLM.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from shutil import copyfile
 
 import msgspec
 
@@ -39,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         ours, theirs = folder / "ours.jsonl", folder / "vllm.jsonl"
         run_ours(trace, ours)
-        _run_vllm(trace, theirs, getattr(args, "vllm_python", sys.executable))
+        if trace.is_vllms and not hasattr(args, "vllm_python"):
+            copyfile(args.trace, theirs)
+        else:
+            _run_vllm(trace, theirs, getattr(args, "vllm_python", sys.executable))
         found = differences(ours, theirs)
     if not found:
         print(f"Equal: both schedulers decide the same about all {len(trace.requests)} requests.")

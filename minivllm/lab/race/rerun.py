@@ -111,8 +111,7 @@ def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int
     )
     if longest > room:
         raise SimulationError(
-            f"A request of this recording has {longest} tokens, and one contiguous run of all"
-            f" {num_blocks} blocks holds only {room}."
+            f"A recorded request has {longest} tokens; all {num_blocks} blocks hold {room}."
         )
     return min(run.header.max_model_len, room)
 
@@ -120,7 +119,7 @@ def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int
 def race_options(run: RecordedRun, name: str) -> dict[str, Any]:
     """Return the options of a configuration by its short name, such as `static+contiguous`.
 
-    All names get the same `max_model_len` and memory. Raises `ConfigError` for an unknown name.
+    `max_model_len` is the same for all names, and memory for all but `blocks-x2`.
     """
     header, side = run.header, parse_configuration(name)
     return side.options_for(
@@ -187,13 +186,14 @@ def _tokenizer(run: RecordedRun) -> ScriptedTokenizer:
 
 
 def _header(engine: LLMEngine, old: LogHeader) -> LogHeader:
-    config = engine.config
+    size, dtype = engine.config.block_size, engine.config.kv_cache_dtype
     names = ("weights", "weight_bytes", "lookup_bytes", "head_size", "kv_cache_dtype")
     facts = {name: getattr(old, name) for name in names}
-    if config.kv_cache_dtype != "auto":
-        facts["kv_cache_dtype"] = config.kv_cache_dtype
-    block_bytes = old.num_usable_blocks * old.block_bytes // config.num_gpu_blocks_override
-    return structs.replace(engine.log_header(), block_bytes=block_bytes, **facts)
+    if dtype != "auto":
+        facts["kv_cache_dtype"] = dtype
+    equal = _num_blocks(old, None if dtype == "auto" else dtype) * old.block_size
+    facts["block_bytes"] = old.num_usable_blocks * old.block_bytes * size // equal
+    return structs.replace(engine.log_header(), **facts)
 
 
 def _sender(engine: LLMEngine, request: RecordedRequest) -> Callable[[], None]:

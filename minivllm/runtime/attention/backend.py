@@ -29,6 +29,9 @@ from minivllm.runtime.progress import Progress, print_progress
 class AttentionBackend(Protocol):
     """A KV cache and the attention over it."""
 
+    kv_caches: list[torch.Tensor]
+    """[num_blocks, ...] each: together, keys, values and scales of all layers."""
+
     def build(self, common: CommonAttentionMetadata) -> Any:
         """Prepare a step; the result is passed to `forward`."""
 

@@ -32,6 +32,7 @@ class DecoderOps:
         reference_ops.add_rms_norm
     )
     silu_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.silu_and_mul
+    gelu_tanh_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.gelu_tanh_and_mul
 
 
 TORCH_OPS = DecoderOps()
@@ -68,6 +69,7 @@ def make_ops(kernels: Collection[CustomOp], attention_backend: str) -> DecoderOp
     if not kernels:
         return TORCH_OPS
     module = load_cpu_ops() if attention_backend == "cpu" else triton_kernels
-    names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": ("silu_and_mul",)}
+    activations = ("silu_and_mul", "gelu_tanh_and_mul")
+    names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": activations}
     chosen = [name for kernel in kernels for name in names.get(kernel, ())]
     return DecoderOps(**{name: getattr(module, name) for name in chosen})

@@ -104,7 +104,7 @@ def test_triton_reads_and_writes_what_torch_does(version, kind):
 
 
 def test_int8_is_refused_where_it_cannot_run():
-    odd = SimpleNamespace(num_hidden_layers=1, num_key_value_heads=1, head_size=10)
+    odd = SimpleNamespace(num_hidden_layers=1, num_key_value_heads=1, head_size=10, windows=())
     with pytest.raises(ConfigError, match="head size that is a multiple of 4"):
         KVCacheSpec.of(odd, 16, torch.float32, INT8)
     with pytest.raises(ConfigError, match="kv_cache_dtype"):

@@ -11,7 +11,9 @@ from gguf.quants import quantize
 from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
-ARCHITECTURES = ["llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5"]
+ARCHITECTURES = [
+    "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "gemma3",
+]  # fmt: skip
 HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
 MAX_LENGTH, ORIGINAL_LENGTH, ROPE_THETA, ATTENTION_FACTOR = 512, 256, 5000.0, 1.25
 SHORT, LONG = [1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 8.0, 30.0]
@@ -31,6 +33,13 @@ _HF_KEYS = {
         "original_max_position_embeddings": ORIGINAL_LENGTH, "bos_token_id": 1, "eos_token_id": 2,
     },
     "olmo2": {"eos_token_id": 2},
+    "gemma3": {
+        "num_hidden_layers": 7, "sliding_window": 40, "query_pre_attn_scalar": HEAD_SIZE,
+        "rope_parameters": {  # every sixth layer sees all
+            "full_attention": {"rope_type": "linear", "rope_theta": ROPE_THETA, "factor": 8.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 700.0},
+        },
+    },
 }  # fmt: skip
 """Architecture -> keys of its config that the others lack."""
 _METADATA = {
@@ -42,6 +51,10 @@ _METADATA = {
         "phi3.rope.dimension_count": HEAD_SIZE // 2, "phi3.attention.sliding_window": MAX_LENGTH,
         "phi3.rope.scaling.attn_factor": ATTENTION_FACTOR,
         "phi3.rope.scaling.original_context_length": ORIGINAL_LENGTH,
+    },
+    "gemma3": {
+        "gemma3.attention.sliding_window": 40, "gemma3.rope.freq_base_swa": 700.0,
+        "gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0,
     },
 }  # fmt: skip
 _TENSORS = {"phi3": {"rope_factors_short.weight": SHORT, "rope_factors_long.weight": LONG}}
@@ -60,7 +73,8 @@ def hf_config(arch: str, tied: bool = False) -> PreTrainedConfig:
     sizes |= {"num_key_value_heads": KV_HEADS, "max_position_embeddings": MAX_LENGTH}
     others = {"rope_parameters": {"rope_type": "default", "rope_theta": ROPE_THETA}}
     others |= {"rms_norm_eps": 1e-5, "tie_word_embeddings": tied, "pad_token_id": 0}
-    return AutoConfig.for_model(arch, **(sizes | others | _HF_KEYS.get(arch, {})))
+    name = "gemma3_text" if arch == "gemma3" else arch
+    return AutoConfig.for_model(name, **(sizes | others | _HF_KEYS.get(arch, {})))
 
 
 def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
@@ -75,7 +89,7 @@ def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
 
 
 def _gguf_names(hf_names: Iterable[str], arch: str) -> dict[str, str]:
-    names = get_tensor_name_map(MODEL_ARCH[arch.upper()], LAYERS + 2)
+    names = get_tensor_name_map(MODEL_ARCH[arch.upper()], hf_config(arch).num_hidden_layers)
     return {name: names.get_name(name, (".weight", ".bias")) for name in hf_names}
 
 
@@ -149,6 +163,8 @@ def write_gguf(
         if names[name] == integers:
             writer.add_tensor(integers, weight.astype(np.int32))
             continue
+        if arch == "gemma3" and name.endswith("norm.weight"):
+            weight = weight + 1
         plain = weight.ndim == 1 or type_ == GGMLQuantizationType.F32
         used = GGMLQuantizationType.F32 if plain else type_
         writer.add_tensor(names[name], quantize(weight, used), raw_dtype=used)
