@@ -33,15 +33,11 @@ class Curves(NamedTuple):
 def check_plot(path: Path) -> None:
     """Raise `ConfigError` if no plot can be written to `path`. Call this before the long run."""
     if find_spec("matplotlib") is None:
-        raise ConfigError(
-            "--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'."
-        )
+        raise ConfigError("--plot needs matplotlib: pip install 'minivllm[plot]'.")
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"--plot draws {', '.join(FORMATS)}; got {path.name!r}.")
     if not os.access(path.parent, os.W_OK):
-        raise ConfigError(
-            f"--plot cannot write to the folder {path.parent}: create it, or name another folder."
-        )
+        raise ConfigError(f"--plot cannot write to the folder {path.parent}: name another folder.")
 
 
 def plot(title: str, sides: Seq[Curves], path: Path, between: str, requests: str) -> None:

@@ -46,8 +46,7 @@ WITHOUT = {
     "explain_tokens": "vLLM does not record why it chose a token",
 }
 """Options that vLLM does not have, with the reason."""
-ADDRESS = "ADDRESS"
-"""Placeholder for the first machine's address, which only the user knows."""
+ADDRESS = "ADDRESS"  # placeholder for the first machine's address, which only the user knows
 GIB = 2**30
 RESERVED_BYTES = GIB
 """Estimated bytes on each GPU for activations and CUDA graphs. vLLM measures them at startup."""

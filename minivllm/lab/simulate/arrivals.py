@@ -33,10 +33,8 @@ class Arrival(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.prefix_group is not None and not 0 < self.prefix_tokens <= self.prompt_tokens:
-            raise ValueError(
-                f"prefix_tokens ({self.prefix_tokens}) must be from 1 to prompt_tokens"
-                f" ({self.prompt_tokens})"
-            )
+            limits = f"from 1 to prompt_tokens ({self.prompt_tokens})"
+            raise ValueError(f"prefix_tokens ({self.prefix_tokens}) must be {limits}")
 
     def prompt(self, number: int) -> list[int]:
         """Tokens that share only the prefix, and only with requests of the same group."""
@@ -51,9 +49,8 @@ def read_arrivals(path: Path) -> list[Arrival]:
 
     Raises `SimulationError` if the file cannot be read or parsed, or has no request.
     """
-    text = read_text(
-        path, f"The arrival file {path}", "name another file, or use poisson or bursty"
-    )
+    remedy = "name another file, or use poisson or bursty"
+    text = read_text(path, f"The arrival file {path}", remedy)
     groups: dict[str, int] = {}
     found = []
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
@@ -68,10 +65,8 @@ def read_arrivals(path: Path) -> list[Arrival]:
             arrival = replace(arrival, prefix_group=groups.setdefault(str(group), len(groups)))
         found.append(arrival)
     if not found:
-        raise SimulationError(
-            f"The arrival file {path} contains no requests: it needs one line for each (arrival,"
-            " prompt_tokens, output_tokens)."
-        )
+        need = "it needs one line for each (arrival, prompt_tokens, output_tokens)"
+        raise SimulationError(f"The arrival file {path} contains no requests: {need}.")
     found.sort(key=lambda arrival: arrival.at)
     return [replace(arrival, at=arrival.at - found[0].at) for arrival in found]
 

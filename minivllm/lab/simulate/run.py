@@ -51,10 +51,8 @@ class Setup:
         if self.router not in ROUTERS:
             raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
         if self.rate is not None and not self.rate > 0:
-            raise ConfigError(
-                "--rate must be more than 0 requests per second, or inf for all at once; got"
-                f" {self.rate}."
-            )
+            limits = "more than 0 requests per second, or inf for all at once"
+            raise ConfigError(f"--rate must be {limits}; got {self.rate}.")
         speculative = self.config.speculative_config
         if (speculative is None) != (self.acceptance_rate is None):
             raise ConfigError(
@@ -67,9 +65,8 @@ class Setup:
                 ' --speculative-config with "method": "ngram".'
             )
         if self.acceptance_rate is not None and not 0.0 <= self.acceptance_rate <= 1.0:
-            raise ConfigError(
-                f"--acceptance-rate must be from 0 to 1; got {self.acceptance_rate:g}."
-            )
+            got = f"{self.acceptance_rate:g}"
+            raise ConfigError(f"--acceptance-rate must be from 0 to 1; got {got}.")
 
 
 class Router:

@@ -35,8 +35,8 @@ def measure_kernels(*, num_runs: int, interpret: bool) -> dict[str, Any]:
     """Check and time all kernels and their peer; a row that failed has a `reason`, no times."""
     if not torch.cuda.is_available() and not interpret:
         raise BenchError(
-            "There is no CUDA device, so times would be meaningless: run this where there is one, or"
-            " add --interpret to test the benchmark itself on tiny shapes."
+            "There is no CUDA device, so times would be meaningless: run this where there is one,"
+            " or add --interpret to test the benchmark itself on tiny shapes."
         )
     device = torch.device("cpu" if INTERPRETED else "cuda")
     times_of = partial(seconds_of_runs, device=device, num_runs=num_runs)

@@ -7,9 +7,8 @@ process.
 
 `PeerProcess` runs vLLM or llama.cpp in a child process with the peer's own Python
 (`peer_side/peer_main.py` explains the protocol). This costs the peer one or two milliseconds per
-round, and rounds take seconds. `TransformersPeer` has a file of its own, because importing
-transformers takes seconds. A peer gets the same token ids, dtype, device and number of threads, and
-full batches. It has no end-of-sequence token: masking it (`min_new_tokens`) would be more work.
+round, and rounds take seconds. A peer gets the same token ids, dtype, device and number of threads,
+and full batches. It has no end-of-sequence token: masking it (`min_new_tokens`) would be more work.
 """
 
 import gc
