@@ -131,21 +131,22 @@ struct gates {
     struct rows rows;
     const float *x;
     float *out;
-    int64_t size;
+    int64_t x_stride, size;
 };
 
 static void silu_and_mul_rows(const void *job, int64_t item) {
     const struct gates *g = job;
     EACH_ROW(g->rows, item) {
-        const float *gate = g->x + row * 2 * g->size, *up = gate + g->size;
+        const float *gate = g->x + row * g->x_stride, *up = gate + g->size;
         float *to = g->out + row * g->size;
         for (int64_t i = 0; i < g->size; i++) to[i] = gate[i] / (1.0f + exp_(-gate[i])) * up[i];
     }
 }
 
 /* silu(gate) * up, where silu(g) = g / (1 + e^-g).
-   x: [num_rows, 2 * size], the gates first; out: [num_rows, size] */
-void silu_and_mul(const float *x, float *out, int64_t num_rows, int64_t size, int64_t num_threads) {
-    const struct gates gates = {cut_rows(num_rows, size), x, out, size};
+   x: rows of 2 * size numbers, the gates first; out: [num_rows, size] */
+void silu_and_mul(const float *x, int64_t x_stride, float *out, int64_t num_rows, int64_t size,
+                  int64_t num_threads) {
+    const struct gates gates = {cut_rows(num_rows, size), x, out, x_stride, size};
     share_rows(silu_and_mul_rows, &gates, gates.rows, num_threads);
 }

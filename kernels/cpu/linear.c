@@ -63,8 +63,6 @@ const char *compiler(void) {
 #endif
 #define AHEAD 4096 /* bytes to prefetch ahead */
 
-#define MAX_PANELS_A_TASK 6 /* so few that they stay in the core's cache for all tiles of rows */
-#define TILES_A_TASK 16
 #define TURNED_A_TASK 256 /* inputs */
 #define CHUNK 32 /* inputs; a multiple of all groups that share a scale */
 /* Decoded inputs of all panels that are computed side by side. So few that they stay in the core's
@@ -161,19 +159,6 @@ INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, i
     }
 }
 
-struct product {
-    const float *x;
-    float *turned, *out;
-    int64_t num_rows, in_features, out_stride;
-    int rounds;
-    struct part part;
-    enum way way;
-    int64_t turned_size; /* of a row, in words of 32 bits */
-    /* num_panel_tasks: per TILES_A_TASK tiles of rows */
-    int64_t panels_a_task, num_panel_tasks;
-    int64_t num_turn_tasks; /* per tile of rows */
-};
-
 static int64_t rows_of_tile(const struct product *p, int64_t first) {
     return smaller(p->num_rows - first, TILE);
 }
@@ -184,17 +169,17 @@ static void turn(const void *job, int64_t item) {
     int64_t first = item / p->num_turn_tasks * TILE, rows = rows_of_tile(p, first);
     int64_t first_k = item % p->num_turn_tasks * TURNED_A_TASK,
             end = smaller(first_k + TURNED_A_TASK, p->in_features);
-    const float *x = p->x + first * p->in_features;
+    const float *x[TILE];
     float *tile = p->turned + first * p->turned_size;
+    for (int64_t r = 0; r < rows; r++) x[r] = row_of(p, first + r);
     if (p->way == PAIRS) {
         for (int64_t k = first_k; k < end; k += 2 * LANES)
-            turn_pairs(x + k, rows, p->in_features, smaller(end - k, 2 * LANES),
-                       tile + k / 2 * rows);
+            turn_pairs(x, rows, k, smaller(end - k, 2 * LANES), tile + k / 2 * rows);
         return;
     }
     for (int64_t k = first_k; k < end; k++) {
         for (int64_t r = 0; r < rows; r++) {
-            float number = x[r * p->in_features + k];
+            float number = x[r][k];
             uint32_t bits = p->rounds ? nearest_bf16(number) : bits_of(number);
             memcpy(tile + k * rows + r, &bits, sizeof bits);
         }
@@ -241,7 +226,7 @@ static void multiply_in_registers(const struct product *p, const uint8_t *panels
             const uint8_t *panel = panels + i * part->panel_bytes;
             const uint8_t *ahead = panel + (k / CHUNK + CHUNKS_AHEAD) * chunk_bytes;
             for (int64_t b = 0; b < chunk_bytes; b += LINE_BYTES) __builtin_prefetch(ahead + b);
-            multiply_one_row(part->format, panel, k, k + CHUNK, p->x + k, out + i * LANES);
+            multiply_one_row(part->format, panel, k, k + CHUNK, p->turned + k, out + i * LANES);
         }
     }
 }
@@ -297,48 +282,70 @@ static void multiply(const void *job, int64_t item) {
     }
 }
 
-static enum way way_of(const struct part *part, int64_t in_features, int rounds) {
-    if (rounds && MULTIPLIES_PAIRS) return PAIRS;
-    return part->format == BFLOAT16 && in_features % 2 == 0 ? HALVES : FLOATS;
+static void prepare(struct product *p) {
+    int can_halve = p->part.format == BFLOAT16 && p->in_features % 2 == 0;
+    p->way = p->rounds && MULTIPLIES_PAIRS ? PAIRS : can_halve ? HALVES : FLOATS;
+    p->turned_size = p->way == PAIRS ? divide_up(p->in_features, 2) : p->in_features;
+    p->num_turn_tasks = divide_up(p->in_features, TURNED_A_TASK);
+    if (p->num_rows == 1 && !p->rounds) { /* a single row is in order already */
+        p->turned = (float *)row_of(p, 0);
+        p->num_turn_tasks = 0;
+    }
 }
 
-static void multiply_parts(const float *x, const struct part *parts, float *turned, float *out,
-                           int64_t num_parts, int64_t num_rows, int64_t in_features,
-                           int64_t out_stride, int64_t num_threads, int rounds) {
-    int64_t num_tiles = divide_up(num_rows, TILE);
-    for (int64_t i = 0; i < num_parts; i++) {
-        int64_t num_panels = parts[i].num_panels, num_weights = in_features * num_panels * LANES;
-        int is_long =
-            num_weights >= LONG_FROM_WEIGHTS || num_rows * num_weights >= LONG_FROM_PRODUCTS;
-        /* Use as few rounds as possible; in each round, every thread gets one task. */
-        int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
-        int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
-        enum way way = way_of(parts + i, in_features, rounds);
-        const struct product product = {
-            x, turned, out, num_rows, in_features, out_stride, rounds, parts[i],
-            way, way == PAIRS ? divide_up(in_features, 2) : in_features,
-            panels_a_task, divide_up(num_panels, panels_a_task),
-            divide_up(in_features, TURNED_A_TASK)};
-        if (turned != x && i == 0)
-            share(turn, &product, num_tiles * product.num_turn_tasks, num_threads, is_long);
-        share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks,
-              num_threads, is_long);
+static void prepare_rounded(struct product *p) {
+    p->rounds = 1;
+    prepare(p);
+}
+
+const struct method exact = {TILE, prepare, turn, multiply},
+                    rounded = {TILE, prepare_rounded, turn, multiply};
+
+#define AT_ONCE 64
+
+/* Part i of all matrices is a job together, because a part's padding overlaps the next part. */
+void multiply_all(const struct multiplication *all, int64_t num, struct method method,
+                  int64_t num_threads) {
+    struct product products[AT_ONCE];
+    struct job turns[AT_ONCE], multiplies[AT_ONCE];
+    for (; num > 0; all += AT_ONCE, num -= AT_ONCE) {
+        for (int64_t part = 0, num_jobs = 1; num_jobs; part++) {
+            int64_t num_weights = 0, num_products = 0;
+            num_jobs = 0;
+            for (const struct multiplication *m = all; m < all + smaller(num, AT_ONCE); m++) {
+                if (part >= m->matrix.num_parts) continue;
+                const struct part *p = m->matrix.parts + part;
+                int64_t tiles = divide_up(m->num_rows, method.tile);
+                /* Use as few rounds as possible; in each round, every thread gets one task. */
+                int64_t num_rounds = divide_up(p->num_panels, num_threads * MAX_PANELS_A_TASK);
+                int64_t panels_a_task = divide_up(p->num_panels, num_threads * num_rounds);
+                struct product *product = products + num_jobs;
+                *product = (struct product){
+                    m->x, m->rows, m->workspace, m->out, m->num_rows, m->matrix.in_features,
+                    m->matrix.out_stride, *p, panels_a_task,
+                    divide_up(p->num_panels, panels_a_task)};
+                method.prepare(product);
+                turns[num_jobs] =
+                    (struct job){method.turn, product, part ? 0 : tiles * product->num_turn_tasks};
+                multiplies[num_jobs++] =
+                    (struct job){method.multiply, product,
+                                 divide_up(tiles, TILES_A_TASK) * product->num_panel_tasks};
+                num_weights += m->matrix.in_features * p->num_panels * LANES;
+                num_products += m->num_rows * m->matrix.in_features * p->num_panels * LANES;
+            }
+            int is_long = num_weights >= LONG_FROM_WEIGHTS || num_products >= LONG_FROM_PRODUCTS;
+            share_all(turns, num_jobs, num_threads, is_long);
+            share_all(multiplies, num_jobs, num_threads, is_long);
+        }
     }
 }
 
 void linear(const float *x, const struct part *parts, float *workspace, float *out,
             int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
-            int64_t num_threads) {
-    /* A single row is in order already. */
-    multiply_parts(x, parts, num_rows == 1 ? (float *)x : workspace, out, num_parts, num_rows,
-                   in_features, out_stride, num_threads, 0);
-}
-
-void linear_rounded(const float *x, const struct part *parts, float *workspace, float *out,
-                    int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
-                    int64_t num_threads) {
-    multiply_parts(x, parts, workspace, out, num_parts, num_rows, in_features, out_stride,
-                   num_threads, 1);
+            int64_t rounds, int64_t num_threads) {
+    const struct multiplication one = {
+        {parts, num_parts, in_features, out_stride}, x, 0, num_rows, workspace, out};
+    multiply_all(&one, 1, rounds ? bf16_method() : exact, num_threads);
 }
 
 struct lookup {

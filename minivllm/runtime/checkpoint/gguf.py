@@ -53,7 +53,14 @@ GGUF_NAMES = {
 
 Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
 """
+_EXPERTS = {
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.{}.gate_proj",
+    "ffn_up_exps": "mlp.experts.{}.up_proj",
+    "ffn_down_exps": "mlp.experts.{}.down_proj",
+}
 _OTHER_NAMES = {
+    **dict.fromkeys(("qwen3moe", "olmoe", "granitemoe"), _EXPERTS),
     "phi3": {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
     "olmo2": {
         "post_attention_norm": "post_attention_layernorm",
@@ -63,7 +70,7 @@ _OTHER_NAMES = {
 """Architecture -> its names that the others lack."""
 _ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")
 """No weights, but settings: see `read_rope_divisors`."""
-_REORDERED = ("llama", "granite", "smollm3")
+_REORDERED = ("llama", "granite", "granitemoe", "smollm3")
 """Architectures whose queries and keys llama.cpp reorders: see `_row_order`."""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
 _HEAD_COUNTS = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
@@ -207,7 +214,7 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
     _check_types(header)
     return [
         WeightEntry(
-            _hf_name(header, tensor.name),
+            _hf_name(header, tensor.name).format(expert),
             tensor.shape,
             tensor.type.name,
             tensor.num_bytes,
@@ -215,8 +222,21 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             is_quantized=_stored_format(tensor) is not None,
             row_order=_row_order(header, tensor),
         )
-        for tensor in header.tensors.values()
-        if tensor.name not in _ROPE_DIVISORS
+        for whole in header.tensors.values()
+        if whole.name not in _ROPE_DIVISORS
+        for expert, tensor in enumerate(_matrices(whole))
+    ]
+
+
+def _matrices(tensor: GgufTensor) -> list[GgufTensor]:
+    """Return the matrix of each expert of a tensor with three dimensions; else the tensor."""
+    if len(tensor.shape) < 3:
+        return [tensor]
+    num_experts, *shape = tensor.shape
+    size = tensor.num_bytes // num_experts
+    return [
+        tensor._replace(shape=tuple(shape), offset=tensor.offset + i * size, num_bytes=size)
+        for i in range(num_experts)
     ]
 
 
@@ -239,7 +259,8 @@ def _hf_name(header: GgufHeader, name: str) -> str:
     names = GGUF_NAMES | _OTHER_NAMES.get(header.metadata.get("general.architecture"), {})
     if match is None or match["module"] not in names:
         raise UnsupportedModelError(
-            f"{header.path} has the tensor {name!r:.100}, which no supported model has."
+            f"{header.path} has the tensor {name!r:.100}, which no supported model of its"
+            " architecture has."
         )
     layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
     return f"{layer}{names[match['module']]}.{match['kind']}"

@@ -22,20 +22,19 @@ from minivllm.runtime.text.tokenizer import is_panic
 
 T = TypeVar("T")
 
-_ARCHITECTURES = {
-    "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5",
-}  # fmt: skip
+_ARCHITECTURES = {"qwen3_moe": "qwen3moe"}
+"""Hugging Face's `model_type` -> GGUF's name of the architecture, where they differ."""
 _MODEL_CLASSES = {
-    family.model_type: name
+    _ARCHITECTURES.get(family.model_type, family.model_type): name
     for name, family in FAMILIES.items()
-    if family.model_type in _ARCHITECTURES
+    if family.model_type != "mistral"
 }
-"""GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
+"""GGUF architecture -> Hugging Face class."""
 _GRANITE_KEYS = {
-    "embedding_multiplier": "granite.embedding_scale",
-    "residual_multiplier": "granite.residual_scale",
-    "attention_multiplier": "granite.attention.scale",
-    "logits_scaling": "granite.logit_scale",
+    "embedding_multiplier": "embedding_scale",
+    "residual_multiplier": "residual_scale",
+    "attention_multiplier": "attention.scale",
+    "logits_scaling": "logit_scale",
 }
 
 
@@ -130,7 +129,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
     head_size = number("attention.key_length", hidden_size // max(num_heads, 1))
     return {
         "architectures": [_MODEL_CLASSES[arch]],
-        "model_type": arch,
+        "model_type": FAMILIES[_MODEL_CLASSES[arch]].model_type,
         "dtype": "float32",
         "vocab_size": header.tensors["token_embd.weight"].shape[0],
         "hidden_size": hidden_size,
@@ -158,9 +157,18 @@ def _own_switches(header: GgufHeader, arch: str, num_layers: int) -> dict[str, A
     """Return the keys of `config.json` that only this architecture has."""
     if arch == "smollm3":  # The file does not say this; llama.cpp has the number 4, too.
         return {"no_rope_layers": [int((i + 1) % 4 != 0) for i in range(num_layers)]}
-    if arch == "granite":
-        return {hf: _value(header, key, float) for hf, key in _GRANITE_KEYS.items()}
-    return {}
+    switches: dict[str, Any] = {}
+    if arch.startswith("granite"):
+        switches = {hf: _value(header, f"{arch}.{key}", float) for hf, key in _GRANITE_KEYS.items()}
+    if "experts" in FAMILIES[_MODEL_CLASSES[arch]].keys:
+        switches["num_local_experts"] = _value(header, f"{arch}.expert_count", int)
+        switches["num_experts_per_tok"] = _value(header, f"{arch}.expert_used_count", int)
+        # llama.cpp knows the next one of each architecture, and no file says it.
+        switches["norm_topk_prob"] = arch != "olmoe"
+        switches["moe_intermediate_size"] = header.metadata.get(
+            f"{arch}.expert_feed_forward_length"
+        )
+    return switches
 
 
 def _rope_parameters(header: GgufHeader, arch: str, head_size: int) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class TorchMatrix:
         """is_table: whether `rows` will be called"""
         if not isinstance(weight, torch.Tensor):
             weight = plain_weight(weight, torch.float32, torch.device("cpu"))
-        self._weight, self._rounds = weight, rounds
+        self.weight, self._rounds = weight, rounds
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """Return x @ weight.T + bias.
@@ -63,17 +63,22 @@ class TorchMatrix:
         return output if bias is None else output.add_(bias)
 
     def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        return nn.functional.linear(x, self._weight, bias)
+        return nn.functional.linear(x, self.weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """Return rows of the weight. indices: [n] -> [n, in_features]"""
-        rows = nn.functional.embedding(indices, self._weight)
+        rows = nn.functional.embedding(indices, self.weight)
         return rows.float() if self._rounds else rows
 
     @property
     def num_bytes(self) -> int:
         """Memory of the weight."""
-        return self._weight.numel() * self._weight.itemsize
+        return self.weight.numel() * self.weight.itemsize
+
+    @property
+    def addresses(self) -> list[int]:
+        """Where `DecoderOps.fused_experts` finds the weight."""
+        return [self.weight.data_ptr()]
 
 
 class OneDnnMatrix(TorchMatrix):
@@ -85,10 +90,10 @@ class OneDnnMatrix(TorchMatrix):
     def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
         super().__init__(weight, is_table, rounds)
         if not is_table:
-            self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, PACKED_FOR_ROWS)
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKED_FOR_ROWS)
 
     def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, bias, "none", [], "")
 
 
 class CpuMatrix:
@@ -104,9 +109,8 @@ class CpuMatrix:
         memory: LargePages | None = None,
         rounds: bool = False,
     ) -> None:
-        """rounds: whether inputs are rounded to bfloat16 (`CpuOps.linear_bf16`)"""
+        """rounds: whether inputs are rounded to bfloat16"""
         self._ops, self.rounds = load_cpu_ops(), rounds
-        self._linear = self._ops.linear_bf16 if rounds else self._ops.linear
         parts = (
             [StoredWeight.of_tensor(weight)]
             if isinstance(weight, torch.Tensor)
@@ -116,7 +120,7 @@ class CpuMatrix:
         self.packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        output = self._linear(x.contiguous(), self.packed)
+        output = self._ops.linear(x.contiguous(), self.packed, self.rounds)
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
@@ -126,6 +130,10 @@ class CpuMatrix:
     @property
     def num_bytes(self) -> int:
         return self.packed.num_bytes
+
+    @property
+    def addresses(self) -> list[int]:
+        return self.packed.fields
 
 
 Matrix = TorchMatrix | CpuMatrix

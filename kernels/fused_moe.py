@@ -1,0 +1,117 @@
+"""A mixture of experts: each product of all experts in one launch, over tokens sorted by expert.
+
+A program multiplies a block of pairs of token and expert by some outputs of one expert. So the
+pairs are sorted by expert, and each expert's pairs are padded to whole blocks. Nothing waits for
+the router: there are as many blocks as there can be, and a program without an expert does nothing.
+
+Source: vLLM `vllm/model_executor/layers/fused_moe/{fused_moe,moe_align_block_size}.py`.
+"""
+
+from typing import Any
+
+import torch
+
+from minivllm.kernels.mode import tl, triton
+from minivllm.kernels.norm_act import silu_and_mul
+
+FEW_ROWS, MANY_ROWS = 16, 64
+"""Rows of a block: few for decodes, where an expert has a handful of tokens."""
+OUTPUTS, INPUTS = 64, 64
+"""How many outputs a program computes, and how many inputs it loads at once."""
+
+
+def moe_align_block_size(
+    experts: torch.Tensor, num_experts: int, block_size: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sort pairs of token and expert by expert, each expert's in whole blocks.
+
+    experts: [num_tokens, top_k]; pair // top_k is the token. Two of three experts, blocks of 4:
+
+        experts of the pairs    0 2  1 2  0 2
+        sorted_ids              0 4 - -   2 - - -   1 3 5 -   - - - -     - is 6 or more
+        expert_ids              0         1         2         3 (none)
+
+    Returns sorted_ids, at least [num_blocks * block_size], and expert_ids [num_blocks].
+    """
+    pairs, numbers = experts.flatten(), torch.arange(num_experts, device=experts.device)
+    padding = -(pairs.unsqueeze(1) == numbers).sum(0) % block_size
+    # Each expert has a block of padding; what it does not need is sorted behind all experts.
+    is_needed = torch.arange(block_size, device=experts.device) < padding.unsqueeze(1)
+    padded = torch.cat((pairs, torch.where(is_needed, numbers.unsqueeze(1), num_experts).flatten()))
+    sorted_ids = padded.argsort(stable=True)
+    return sorted_ids, padded[sorted_ids[::block_size]][: len(padded) // block_size]
+
+
+@triton.jit
+def grouped_linear_kernel(
+    x,  # [num_rows, in_features], contiguous
+    table,  # [num_experts, 2] addresses of matrices
+    like,  # one of the matrices, for its type
+    out,  # [num_pairs, out_features], contiguous
+    sorted_ids,
+    expert_ids,
+    num_experts,
+    num_pairs,
+    in_features,
+    out_features,
+    MATRIX: tl.constexpr,  # which column of the table: matrices [out_features, in_features]
+    PAIRS_A_ROW: tl.constexpr,  # of x
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    INPUTS: tl.constexpr,
+):
+    """Program (block of pairs, block of outputs)."""
+    expert = tl.load(expert_ids + tl.program_id(0))
+    if expert < num_experts:
+        pairs = tl.load(sorted_ids + tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+        outputs = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)[None, :]
+        weight = tl.load(table + expert * 2 + MATRIX).to(like.dtype)
+        sums = tl.zeros((ROWS, OUTPUTS), tl.float32)
+        for first in range(0, in_features, INPUTS):
+            inputs = first + tl.arange(0, INPUTS)
+            numbers = tl.load(
+                x + pairs // PAIRS_A_ROW * in_features + inputs[None, :],
+                mask=(pairs < num_pairs) & (inputs < in_features)[None, :],
+                other=0.0,
+            )
+            w = tl.load(
+                weight + outputs.to(tl.int64) * in_features + inputs[:, None],
+                mask=(outputs < out_features) & (inputs < in_features)[:, None],
+                other=0.0,
+            )
+            sums = tl.dot(numbers.to(w.dtype), w, sums, input_precision="ieee")
+        pointers = out + pairs * out_features + outputs
+        is_real = (pairs < num_pairs) & (outputs < out_features)
+        tl.store(pointers, sums.to(out.dtype.element_ty), mask=is_real)
+
+
+def fused_experts(
+    x: torch.Tensor,
+    shares: torch.Tensor,
+    experts: torch.Tensor,
+    table: torch.Tensor,
+    gate_up: Any,
+) -> torch.Tensor:
+    """Run the experts of all tokens; `minivllm.runtime.model.decoder.Experts` is the reference.
+
+    x: [num_tokens, hidden_size]; shares, experts: [num_tokens, top_k], as the router returns them
+    table: [num_experts, 2] int64, the addresses of each expert's gate and up in one matrix, and of
+        its down
+    gate_up: the `TorchMatrix` of one expert, [2 * width, hidden_size]
+    """
+    num_experts, num_pairs = len(table), experts.numel()
+    rows = FEW_ROWS if num_pairs <= FEW_ROWS * num_experts else MANY_ROWS
+    sorted_ids, expert_ids = moe_align_block_size(experts, num_experts, rows)
+
+    def multiply(inputs: torch.Tensor, matrix: int, out_features: int) -> torch.Tensor:
+        out = x.new_empty(num_pairs, out_features)
+        grouped_linear_kernel[len(expert_ids), triton.cdiv(out_features, OUTPUTS)](
+            inputs, table, gate_up.weight, out, sorted_ids, expert_ids, num_experts, num_pairs,
+            inputs.shape[1], out_features, MATRIX=matrix, PAIRS_A_ROW=num_pairs // len(inputs),
+            ROWS=rows, OUTPUTS=OUTPUTS, INPUTS=INPUTS,
+        )  # fmt: skip
+        return out
+
+    gated = silu_and_mul(multiply(x, 0, len(gate_up.weight)))
+    results = multiply(gated, 1, x.shape[1]).view(*experts.shape, -1)
+    return (results * shares.unsqueeze(-1)).sum(1)
