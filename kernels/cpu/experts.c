@@ -31,7 +31,7 @@ static float dot(const float *a, const float *b, int64_t size) {
 
 static void route_token(const void *job, int64_t token) {
     const struct router *r = job;
-    float scores[MAX_EXPERTS], *shares = r->shares + token * r->top_k;
+    float scores[MAX_EXPERTS];
     char is_chosen[MAX_EXPERTS] = {0};
     float largest = -INFINITY, sum = 0, sum_of_chosen = 0;
     for (int64_t i = 0; i < r->num_experts; i++) {
@@ -40,17 +40,17 @@ static void route_token(const void *job, int64_t token) {
     }
     for (int64_t i = 0; i < r->num_experts; i++) sum += scores[i] = exp_(scores[i] - largest);
     for (int64_t k = 0; k < r->top_k; k++) {
-        int64_t best = -1; /* also where all scores are NaN, an expert is chosen once */
+        int64_t best = -1; /* where all scores are NaN, an expert is still chosen once */
         for (int64_t i = 0; i < r->num_experts; i++)
             if (!is_chosen[i] && (best < 0 || scores[i] > scores[best])) best = i;
         is_chosen[best] = 1;
+        sum_of_chosen += scores[best];
     }
-    for (int64_t i = 0, k = 0; k < r->top_k; i++) {
+    for (int64_t i = 0, at = token * r->top_k; i < r->num_experts; i++) {
         if (!is_chosen[i]) continue;
-        r->chosen[token * r->top_k + k] = i;
-        sum_of_chosen += shares[k++] = scores[i] / sum;
+        r->shares[at] = scores[i] / (r->normalizes ? sum_of_chosen : sum);
+        r->chosen[at++] = i;
     }
-    for (int64_t k = 0; r->normalizes && k < r->top_k; k++) shares[k] /= sum_of_chosen;
 }
 
 /* x: [num_tokens, hidden_size]; weight: [num_experts, hidden_size]
@@ -109,14 +109,14 @@ void fused_experts(const float *x, const struct expert *experts, const float *sh
         places[i] = ends[chosen[i]]++;
         tokens[places[i]] = i / top_k;
     }
-    struct multiplication into[MAX_EXPERTS], back[MAX_EXPERTS];
+    struct product into[MAX_EXPERTS], back[MAX_EXPERTS];
     int64_t num = 0, widest = divide_up(hidden > width ? hidden : width, 32) * 32;
     for (int64_t e = 0, first = 0; e < num_experts; first = ends[e++]) {
         if (ends[e] == first) continue;
         const struct expert *expert = experts + e;
-        into[num] = (struct multiplication){expert->gate_up, x, tokens + first, ends[e] - first,
+        into[num] = (struct product){expert->gate_up, x, tokens + first, ends[e] - first,
                                             turned, wide + first * expert->gate_up.out_stride};
-        back[num++] = (struct multiplication){expert->down, narrow + first * width, 0,
+        back[num++] = (struct product){expert->down, narrow + first * width, 0,
                                               ends[e] - first, turned,
                                               results + first * expert->down.out_stride};
         turned += divide_up(ends[e] - first, LANES) * LANES * widest;

@@ -18,33 +18,24 @@ struct matrix {
     int64_t num_parts, in_features, out_stride;
 };
 
-/* y = x W^T; see `multiply_all`. */
-struct multiplication {
+/* y = x W^T */
+struct product {
     struct matrix matrix;
     const float *x;
     const int64_t *rows; /* which rows of x; 0 for the first ones */
     int64_t num_rows;
-    float *workspace, *out;
-};
-
-/* A multiplication by one part of the matrix. */
-struct product {
-    const float *x;
-    const int64_t *rows;
-    float *turned; /* the rows, in the order in which they are read */
-    float *out;
-    int64_t num_rows, in_features, out_stride;
-    struct part part;
-    /* num_panel_tasks: per TILES_A_TASK tiles of rows */
-    int64_t panels_a_task, num_panel_tasks;
-    /* Set by `prepare`. */
-    int64_t num_turn_tasks; /* per tile of rows; 0 if they are in order already */
-    int64_t turned_size;    /* of a row, in words of 32 bits */
+    float *turned; /* workspace: the rows in the order in which they are read */
+    float *out;    /* [num_rows, out_stride], with room for the padding of the last part */
+    /* The rest is set by `multiply_all`, for one part of the matrix. */
+    const struct part *part;
+    int64_t panels_a_task, num_panel_tasks; /* per TILES_A_TASK tiles of rows */
+    int64_t num_turn_tasks;                 /* per tile of rows; 0 if they are in order already */
+    int64_t turned_size;                    /* of a row, in words of 32 bits */
     int way, rounds;
 };
 
 static inline const float *row_of(const struct product *p, int64_t row) {
-    return p->x + (p->rows ? p->rows[row] : row) * p->in_features;
+    return p->x + (p->rows ? p->rows[row] : row) * p->matrix.in_features;
 }
 
 /* How linear.c or linear_bf16.c multiplies. */
@@ -65,16 +56,13 @@ struct method {
 static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-extern const struct method exact;       /* in float32; see linear.c */
-extern const struct method rounded;     /* x is rounded to bfloat16, as are all parts */
-struct method bf16_method(void);        /* the same, or AMX; see linear_bf16.c */
+extern const struct method exact;   /* in float32; see linear.c */
+extern const struct method rounded; /* x is rounded to bfloat16, as are all parts */
+struct method bf16_method(void);    /* the same, or AMX; see linear_bf16.c */
 
-/* y = x W^T, several at the same time.
-   x: rows of in_features numbers
-   workspace: [num_rows, in_features], with one more input if their number is odd; for bf16_method,
-       with the number of rows rounded up to a multiple of 16, and the inputs to a multiple of 32
-   out: [num_rows, out_stride], with room for the padding of the last part */
-void multiply_all(const struct multiplication *all, int64_t num, struct method method,
+/* Compute several products at the same time. `turned` is like the rows, with one more input if their
+   number is odd; for bf16_method, both numbers are rounded up, to multiples of 16 and 32. */
+void multiply_all(const struct product *products, int64_t num_products, struct method method,
                   int64_t num_threads);
 
 /* One of them; rounds: whether by bf16_method */

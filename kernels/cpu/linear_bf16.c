@@ -41,7 +41,7 @@ static int has_amx(void) {
     return permitted;
 }
 
-static int64_t num_blocks(const struct product *p) { return divide_up(p->in_features, INPUTS); }
+static int64_t num_blocks(const struct product *p) { return divide_up(p->matrix.in_features, INPUTS); }
 
 /* Round a tile of rows, and lay it out in tiles. Inputs past the last are zero. */
 static void round_tiles(const void *job, int64_t item) {
@@ -52,7 +52,7 @@ static void round_tiles(const void *job, int64_t item) {
         for (int64_t block = 0; block < num_blocks(p); block++) {
             const float *from = row_of(p, first + r) + block * INPUTS;
             float rest[INPUTS] = {0};
-            int64_t left = p->in_features - block * INPUTS;
+            int64_t left = p->matrix.in_features - block * INPUTS;
             if (left < INPUTS) from = memcpy(rest, from, left * sizeof *rest);
             uint16_t *to = tiles + (block * TILE + r) * INPUTS;
             for (int k = 0; k < INPUTS; k++) to[k] = nearest_bf16(from[k]) >> 16;
@@ -63,7 +63,7 @@ static void round_tiles(const void *job, int64_t item) {
 /* Return a tile of weights. The last one of a panel can be shorter: it is copied and padded. */
 INLINE const uint8_t *tile_of_weights(const struct product *p, const uint8_t *panel, int64_t block,
                                       uint8_t *padded) {
-    int64_t left = p->part.panel_bytes - block * TILE_BYTES;
+    int64_t left = p->part->panel_bytes - block * TILE_BYTES;
     if (left >= TILE_BYTES) return panel + block * TILE_BYTES;
     memset(padded + left, 0, TILE_BYTES - left);
     return memcpy(padded, panel + block * TILE_BYTES, left);
@@ -73,10 +73,10 @@ INLINE const uint8_t *tile_of_weights(const struct product *p, const uint8_t *pa
 #define STORE_TILE(number, to, rows)                                                   \
     do {                                                                               \
         float sums[TILE * LANES];                                                      \
-        if (rows >= TILE) _tile_stored(number, to, p->out_stride * sizeof(float));     \
+        if (rows >= TILE) _tile_stored(number, to, p->matrix.out_stride * sizeof(float));     \
         else _tile_stored(number, sums, LINE);                                         \
         for (int64_t r = 0; rows < TILE && r < rows; r++)                              \
-            store(to + r * p->out_stride, load(sums + r * LANES));                     \
+            store(to + r * p->matrix.out_stride, load(sums + r * LANES));                     \
     } while (0)
 
 /* One or two tiles of rows by one or two panels.
@@ -84,7 +84,7 @@ INLINE const uint8_t *tile_of_weights(const struct product *p, const uint8_t *pa
    rows: how many exist, from the first of the tiles */
 INLINE void multiply_panels(const struct product *p, const uint8_t *x, const int tiles,
                             const uint8_t *panel, const int panels, float *out, int64_t rows) {
-    const int64_t blocks = num_blocks(p), next_tile = blocks * TILE_BYTES, next_panel = p->part.panel_bytes;
+    const int64_t blocks = num_blocks(p), next_tile = blocks * TILE_BYTES, next_panel = p->part->panel_bytes;
     _Alignas(LINE) uint8_t padded[2][TILE_BYTES];
     _tile_zero(0);
     if (panels > 1) _tile_zero(1);
@@ -107,7 +107,7 @@ INLINE void multiply_panels(const struct product *p, const uint8_t *x, const int
     STORE_TILE(0, out, rows);
     if (panels > 1) STORE_TILE(1, out + LANES, rows);
     if (tiles > 1) {
-        float *below = out + TILE * p->out_stride;
+        float *below = out + TILE * p->matrix.out_stride;
         STORE_TILE(2, below, rows - TILE);
         if (panels > 1) STORE_TILE(3, below + LANES, rows - TILE);
     }
@@ -115,7 +115,7 @@ INLINE void multiply_panels(const struct product *p, const uint8_t *x, const int
 
 static void multiply_tiles(const void *job, int64_t item) {
     const struct product *p = job;
-    const struct part *part = &p->part;
+    const struct part *part = p->part;
     int64_t first = item / p->num_panel_tasks * TILES_A_TASK * TILE,
             end = smaller(first + TILES_A_TASK * TILE, p->num_rows),
             first_panel = item % p->num_panel_tasks * p->panels_a_task,
@@ -132,7 +132,7 @@ static void multiply_tiles(const void *job, int64_t item) {
     for (; first < end; first += 2 * TILE) {
         const uint8_t *x = (const uint8_t *)p->turned + first * num_blocks(p) * INPUTS * sizeof(uint16_t);
         const uint8_t *w = part->panels + first_panel * part->panel_bytes;
-        float *out = p->out + part->first_output + first * p->out_stride + first_panel * LANES;
+        float *out = p->out + part->first_output + first * p->matrix.out_stride + first_panel * LANES;
         int64_t rows = end - first;
         for (int64_t panel = first_panel; panel < end_panel;
              panel += 2, w += 2 * part->panel_bytes, out += 2 * LANES) {

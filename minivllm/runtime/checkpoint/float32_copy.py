@@ -28,21 +28,18 @@ def write_float32_copy(source: Path, target: Path) -> None:
 
 
 def _join_experts(weights: dict[str, torch.Tensor], config: ModelConfig) -> None:
-    """Undo `split_experts`, for a model whose checkpoint has one tensor for all experts."""
-    for layer in (f"model.layers.{i}" for i in range(config.num_hidden_layers)):
-        experts, theirs = f"{layer}.mlp.experts", f"{layer}.block_sparse_moe"
+    """Undo `split_experts`."""
+    for i in range(config.num_hidden_layers):
+        ours, theirs = f"model.layers.{i}.mlp", f"model.layers.{i}.block_sparse_moe"
         gate, up, down = (
             torch.stack(
-                [
-                    weights.pop(f"{experts}.{i}.{part}_proj.weight")
-                    for i in range(config.num_experts)
-                ]
+                [weights.pop(f"{ours}.experts.{e}.{part}") for e in range(config.num_experts)]
             )
-            for part in ("gate", "up", "down")
+            for part in ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
         )
         weights[f"{theirs}.input_linear.weight"] = torch.cat((gate, up), dim=1)
         weights[f"{theirs}.output_linear.weight"] = down
-        weights[f"{theirs}.router.layer.weight"] = weights.pop(f"{layer}.mlp.gate.weight")
+        weights[f"{theirs}.router.layer.weight"] = weights.pop(f"{ours}.gate.weight")
 
 
 def as_float32(weight: CheckpointWeight) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Small GGUF files for tests, written with llama.cpp's own library."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -45,18 +46,11 @@ _HF_KEYS = {
 _SCALES = {
     "embedding_scale": 12.0, "attention.scale": 0.25, "residual_scale": 0.5, "logit_scale": 4.0,
 }  # fmt: skip
-_COUNTS = {"expert_count": 4, "expert_used_count": 2}
 _METADATA = {
     "granite": {f"granite.{key}": scale for key, scale in _SCALES.items()},
-    "granitemoe": {f"granitemoe.{key}": value for key, value in (_SCALES | _COUNTS).items()},
-    "qwen3moe": {
-        **{f"qwen3moe.{key}": count for key, count in _COUNTS.items()},
-        "qwen3moe.expert_feed_forward_length": 32,
-    },
-    "olmoe": {
-        **{f"olmoe.{key}": count for key, count in _COUNTS.items()},
-        "olmoe.attention.head_count_kv": HEADS,
-    },
+    "granitemoe": {f"granitemoe.{key}": scale for key, scale in _SCALES.items()},
+    "qwen3moe": {"qwen3moe.expert_feed_forward_length": 32},
+    "olmoe": {"olmoe.attention.head_count_kv": HEADS},
     "phi3": {
         "phi3.rope.dimension_count": HEAD_SIZE // 2, "phi3.attention.sliding_window": MAX_LENGTH,
         "phi3.rope.scaling.attn_factor": ATTENTION_FACTOR,
@@ -100,19 +94,18 @@ def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
 
 
 def _join_experts(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """One tensor for all experts, under the names that gguf's library knows."""
-    joined = {name: weight for name, weight in weights.items() if ".experts." not in name}
-    for i in range(LAYERS):
-        experts = f"model.layers.{i}.mlp.experts"
-        if f"{experts}.0.up_proj.weight" in weights:
-            for part in ("gate_proj", "up_proj", "down_proj"):
-                each = [weights[f"{experts}.{number}.{part}.weight"] for number in range(4)]
-                joined[f"{experts}.{part}.weight"] = np.stack(each)
-        both = joined.pop(f"model.layers.{i}.block_sparse_moe.input_linear.weight", None)
-        if both is not None:
-            for part, matrices in zip(("gate_proj", "up_proj"), np.split(both, 2, 1), strict=True):
-                joined[f"{experts}.{part}.weight"] = matrices
-    return joined
+    """One tensor for all experts, and gate and up apart, as llama.cpp's converter writes them."""
+    joined: dict[str, Any] = {}
+    for name, weight in weights.items():
+        layer, _, module = name.partition(".block_sparse_moe.")
+        if module == "input_linear.weight":
+            joined[f"{layer}.mlp.experts.gate_proj.weight"], up = np.split(weight, 2, 1)
+            joined[f"{layer}.mlp.experts.up_proj.weight"] = up
+        elif ".experts." in name:  # in the order of the experts
+            joined.setdefault(re.sub(r"experts\.\d+", "experts", name), []).append(weight)
+        else:
+            joined[name] = weight
+    return {name: np.array(weight) for name, weight in joined.items()}
 
 
 def _gguf_names(hf_names: Iterable[str], arch: str) -> dict[str, str]:
@@ -167,6 +160,9 @@ def write_gguf(
     names = _gguf_names(joined, arch)
     writer = new_writer(path, arch, hf_config(arch).num_hidden_layers)
     writer.add_head_count_kv(KV_HEADS)
+    if "moe" in arch:
+        writer.add_expert_count(_EXPERTS["num_local_experts"])
+        writer.add_expert_used_count(_EXPERTS["num_experts_per_tok"])
     writer.add_rope_freq_base(ROPE_THETA)
     writer.add_key_length(HEAD_SIZE)
     writer.add_value_length(HEAD_SIZE)
