@@ -54,6 +54,8 @@ def grouped_linear_kernel(
     num_pairs,
     in_features,
     out_features,
+    output_stride,  # of a matrix
+    input_stride,
     MATRIX: tl.constexpr,  # which column of the table: matrices [out_features, in_features]
     PAIRS_A_ROW: tl.constexpr,  # of x
     ROWS: tl.constexpr,
@@ -75,7 +77,7 @@ def grouped_linear_kernel(
                 other=0.0,
             )
             w = tl.load(
-                weight + outputs.to(tl.int64) * in_features + inputs[:, None],
+                weight + outputs.to(tl.int64) * output_stride + inputs[:, None] * input_stride,
                 mask=(outputs < out_features) & (inputs < in_features)[:, None],
                 other=0.0,
             )
@@ -105,10 +107,12 @@ def fused_experts(
 
     def multiply(inputs: torch.Tensor, matrix: int, out_features: int) -> torch.Tensor:
         out = x.new_empty(num_pairs, out_features)
+        is_contiguous = gate_up.weight.is_contiguous()  # else its outputs are side by side
+        strides = (inputs.shape[1], 1) if is_contiguous else (1, out_features)
         grouped_linear_kernel[len(expert_ids), triton.cdiv(out_features, OUTPUTS)](
             inputs, table, gate_up.weight, out, sorted_ids, expert_ids, num_experts, num_pairs,
-            inputs.shape[1], out_features, MATRIX=matrix, PAIRS_A_ROW=num_pairs // len(inputs),
-            ROWS=rows, OUTPUTS=OUTPUTS, INPUTS=INPUTS,
+            inputs.shape[1], out_features, *strides, MATRIX=matrix,
+            PAIRS_A_ROW=num_pairs // len(inputs), ROWS=rows, OUTPUTS=OUTPUTS, INPUTS=INPUTS,
         )  # fmt: skip
         return out
 

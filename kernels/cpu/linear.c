@@ -110,7 +110,8 @@ INLINE void multiply_tile(const float *x, const int rows, const struct chunk *ch
         UNROLL for (int p = 0; p < panels; p++) {
             const uint8_t *from = w + (p * stride + k) * LANES * bytes;
             if (rows >= PREFETCH_FROM) __builtin_prefetch(ahead + p * chunk->panel_bytes);
-            EACH_REG(r) loaded[p * REGS + r] = load_words(from + r * sizeof(reg));
+            UNROLL for (int r = 0; r < REGS; r++)
+                loaded[p * REGS + r] = load_words(from + r * sizeof(reg));
         }
         UNROLL for (int i = 0; way == PAIRS && i < rows; i++)
             UNROLL for (int j = 0; j < panels; j++)
@@ -214,6 +215,14 @@ static void prefetch_inputs(const struct product *p, const uint8_t *panel, int64
     for (; from < to; from += LINE_BYTES) __builtin_prefetch(panel + from);
 }
 
+/* Add the products of one row and a chunk, from input `k`, to the sums of some panels side by side.
+   x: the row's number for input `k`; sums: [panels][LANES] */
+INLINE void multiply_one_row(const struct part *part, const uint8_t *panel, const int panels,
+                             int64_t k, const float *x, float *sums) {
+    decode_quants(part->format, panel, k, k + CHUNK,
+                  (struct target){1, panels, part->panel_bytes, sums, x});
+}
+
 /* Multiply the only row by some panels, without storing decoded weights. The panels take turns,
    because each step of a sum waits for the previous one. */
 static void multiply_in_registers(const struct product *p, const uint8_t *panels,
@@ -222,11 +231,17 @@ static void multiply_in_registers(const struct product *p, const uint8_t *panels
     memset(out, 0, num_panels * LANES * sizeof *out);
     int64_t chunk_bytes = part->panel_bytes / (p->matrix.in_features / CHUNK);
     for (int64_t k = 0; k < p->matrix.in_features; k += CHUNK) {
-        for (int64_t i = 0; i < num_panels; i++) {
+        for (int64_t i = 0, side; i < num_panels; i += side) {
             const uint8_t *panel = panels + i * part->panel_bytes;
             const uint8_t *ahead = panel + (k / CHUNK + CHUNKS_AHEAD) * chunk_bytes;
-            for (int64_t b = 0; b < chunk_bytes; b += LINE_BYTES) __builtin_prefetch(ahead + b);
-            multiply_one_row(part->format, panel, k, k + CHUNK, p->turned + k, out + i * LANES);
+            side = smaller(num_panels - i, MAX_BESIDE);
+            for (int64_t j = 0; j < side; j++)
+                for (int64_t b = 0; b < chunk_bytes; b += LINE_BYTES)
+                    __builtin_prefetch(ahead + j * part->panel_bytes + b);
+            if (side == MAX_BESIDE)
+                multiply_one_row(part, panel, MAX_BESIDE, k, p->turned + k, out + i * LANES);
+            else
+                multiply_one_row(part, panel, 1, k, p->turned + k, out + i * LANES);
         }
     }
 }

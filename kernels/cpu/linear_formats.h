@@ -35,7 +35,9 @@ typedef half_vec reg;
 #define REG 8
 #endif
 #define REGS (LANES / REG) /* per panel */
-#define EACH_REG(r) UNROLL for (int r = 0; r < REGS; r++)
+/* Panels that one row is multiplied by at once: each step of a sum waits for the previous one, so
+   one panel's sums alone would leave the processor idle. */
+#define MAX_BESIDE 2
 
 typedef uint32_t words __attribute__((vector_size(4 * REG)));
 typedef int32_t integers __attribute__((vector_size(4 * REG)));
@@ -141,30 +143,36 @@ INLINE reg nibble_scale(reg scale, const int i) {
    is multiplied at once, in the register in which it was decoded. */
 struct target {
     const int is_sum; /* a constant for the compiler */
-    float *to;        /* [num_inputs][LANES], or the sums, [LANES] */
+    const int panels; /* decoded side by side, a constant; 1 if they are stored */
+    int64_t panel_bytes;
+    float *to;        /* [num_inputs][LANES], or the sums, [panels][LANES] */
     const float *x;   /* the row's numbers for the inputs, if `is_sum` */
 };
 
+#define EACH_REG(r) UNROLL for (int r = 0; r < REGS * target.panels; r++)
+/* Register `r` of a field of the panels, whose numbers have `bytes` bytes. */
+#define AT(from, r, bytes) ((from) + r / REGS * target.panel_bytes + r % REGS * REG * (bytes))
+
 struct sums {
-    reg of[REGS];
+    reg of[REGS * MAX_BESIDE];
 };
 
-INLINE struct sums load_sums(const struct target *target) {
+INLINE struct sums load_sums(const struct target target) {
     struct sums sums = {0};
-    if (target->is_sum) EACH_REG(r) sums.of[r] = load_reg(target->to + r * REG);
+    if (target.is_sum) EACH_REG(r) sums.of[r] = load_reg(target.to + r * REG);
     return sums;
 }
 
-/* Take the weights of input `i`, in register `r` of a panel. */
-INLINE void take(const struct target *target, int64_t i, int r, reg weights, struct sums *sums) {
-    if (target->is_sum)
-        sums->of[r] = multiply_add_reg(target->x[i] - (reg){0}, weights, sums->of[r]);
+/* Take the weights of input `i`, in register `r`. */
+INLINE void take(const struct target target, int64_t i, int r, reg weights, struct sums *sums) {
+    if (target.is_sum)
+        sums->of[r] = multiply_add_reg(target.x[i] - (reg){0}, weights, sums->of[r]);
     else
-        store_reg(target->to + i * LANES + r * REG, weights);
+        store_reg(target.to + i * LANES + r * REG, weights);
 }
 
-INLINE void store_sums(const struct target *target, const struct sums *sums) {
-    if (target->is_sum) EACH_REG(r) store_reg(target->to + r * REG, sums->of[r]);
+INLINE void store_sums(const struct target target, const struct sums *sums) {
+    if (target.is_sum) EACH_REG(r) store_reg(target.to + r * REG, sums->of[r]);
 }
 
 /* Decode inputs from `first` to `end`, which the target counts from 0.
@@ -172,109 +180,110 @@ INLINE void store_sums(const struct target *target, const struct sums *sums) {
    -zero * scale, and the sum is exact, as scale * (quant - zero) would be. */
 INLINE void decode_nibbles(const enum format format, const uint8_t *panel, int64_t first,
                            int64_t end, struct target target) {
-    struct sums sums = load_sums(&target);
+    struct sums sums = load_sums(target);
     for (int64_t k = first; k < end; k += GROUP) {
         const int64_t group = k / GROUP;
         const uint8_t *from = panel; /* scales in f16, then the group's quants */
-        reg scales[REGS], minimums[REGS];
+        reg scales[REGS * MAX_BESIDE], minimums[REGS * MAX_BESIDE];
         if (format == Q4_K) {
             const int64_t bytes = 2 * LANES + NIBBLES; /* of a group */
             const uint8_t *block = panel + k / SUPER * (4 * LANES + SUPER / GROUP * bytes);
             from = block + 4 * LANES + group % (SUPER / GROUP) * bytes;
             EACH_REG(r) {
-                scales[r] = load_halves(block + r * 2 * REG) * to_floats(load_bytes(from + r * REG));
-                minimums[r] = -(load_halves(block + 2 * LANES + r * 2 * REG) *
-                                to_floats(load_bytes(from + LANES + r * REG)));
+                scales[r] = load_halves(AT(block, r, 2)) * to_floats(load_bytes(AT(from, r, 1)));
+                minimums[r] = -(load_halves(AT(block + 2 * LANES, r, 2)) *
+                                to_floats(load_bytes(AT(from + LANES, r, 1))));
             }
             from += 2 * LANES;
         } else {
             const int64_t bytes = (format == Q4_1 ? 2 : 1) * 2 * LANES; /* of the scales */
             from += group * (bytes + NIBBLES);
             EACH_REG(r) {
-                scales[r] = load_halves(from + r * 2 * REG);
-                minimums[r] = format == Q4_1 ? load_halves(from + 2 * LANES + r * 2 * REG)
+                scales[r] = load_halves(AT(from, r, 2));
+                minimums[r] = format == Q4_1 ? load_halves(AT(from + 2 * LANES, r, 2))
                                              : scales[r] * -8.0f;
             }
             from += bytes;
         }
         for (int word = 0; word < GROUP / 8; word++) {
-            words lanes[REGS];
-            EACH_REG(r) lanes[r] = load_words(from + word * 4 * LANES + r * 4 * REG);
+            words lanes[REGS * MAX_BESIDE];
+            EACH_REG(r) lanes[r] = load_words(AT(from + word * 4 * LANES, r, 4));
             UNROLL for (int i = 0; i < 8; i++) EACH_REG(r)
-                take(&target, k - first + word * 8 + i, r,
+                take(target, k - first + word * 8 + i, r,
                      multiply_add_reg(nibble_scale(scales[r], i), nibbles(lanes[r], i), minimums[r]), &sums);
         }
     }
-    store_sums(&target, &sums);
+    store_sums(target, &sums);
 }
 
 INLINE void decode_q6_k(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
     const int64_t bytes = LANES + 3 * 4 * LANES; /* of a group */
-    struct sums sums = load_sums(&target);
+    struct sums sums = load_sums(target);
     for (int64_t k = first; k < end; k += SMALL_GROUP) {
         const uint8_t *block = panel + k / SUPER * (2 * LANES + SUPER / SMALL_GROUP * bytes);
         const uint8_t *group = block + 2 * LANES + k % SUPER / SMALL_GROUP * bytes;
         const uint8_t *quants = group + LANES;
-        reg scales[REGS], minimums[REGS];
-        words high[REGS];
+        reg scales[REGS * MAX_BESIDE], minimums[REGS * MAX_BESIDE];
+        words high[REGS * MAX_BESIDE];
         EACH_REG(r) {
-            scales[r] = load_halves(block + r * 2 * REG) *
-                        to_floats(load_signed_bytes(group + r * REG));
+            scales[r] = load_halves(AT(block, r, 2)) *
+                        to_floats(load_signed_bytes(AT(group, r, 1)));
             minimums[r] = scales[r] * -32.0f;
-            high[r] = load_words(quants + 2 * 4 * LANES + r * 4 * REG);
+            high[r] = load_words(AT(quants + 2 * 4 * LANES, r, 4));
         }
         UNROLL for (int word = 0; word < 2; word++) {
-            words low[REGS];
-            EACH_REG(r) low[r] = load_words(quants + word * 4 * LANES + r * 4 * REG);
+            words low[REGS * MAX_BESIDE];
+            EACH_REG(r) low[r] = load_words(AT(quants + word * 4 * LANES, r, 4));
             UNROLL for (int i = 0; i < 8; i++) EACH_REG(r) {
                 /* the two bits of input `at`, moved to the bits 4 and 5 */
                 const int at = word * 8 + i;
                 words upper = at < 2 ? high[r] << (4 - 2 * at) : high[r] >> (2 * at - 4);
                 words quant = (low[r] >> 4 * i & 15) | (upper & 48);
-                take(&target, k - first + at, r,
+                take(target, k - first + at, r,
                      multiply_add_reg(scales[r], to_floats((integers)quant), minimums[r]), &sums);
             }
         }
     }
-    store_sums(&target, &sums);
+    store_sums(target, &sums);
 }
 
 INLINE void decode_q8_0(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
-    struct sums sums = load_sums(&target);
+    struct sums sums = load_sums(target);
     for (int64_t k = first; k < end; k += GROUP) {
         const uint8_t *block = panel + k / GROUP * (2 * LANES + GROUP * LANES);
         const uint8_t *quants = block + 2 * LANES;
-        reg scales[REGS];
-        EACH_REG(r) scales[r] = load_halves(block + r * 2 * REG);
+        reg scales[REGS * MAX_BESIDE];
+        EACH_REG(r) scales[r] = load_halves(AT(block, r, 2));
         UNROLL for (int i = 0; i < GROUP; i++) EACH_REG(r)
-            take(&target, k - first + i, r,
-                 scales[r] * to_floats(load_signed_bytes(quants + i * LANES + r * REG)), &sums);
+            take(target, k - first + i, r,
+                 scales[r] * to_floats(load_signed_bytes(AT(quants + i * LANES, r, 1))), &sums);
     }
-    store_sums(&target, &sums);
+    store_sums(target, &sums);
 }
 
 INLINE void decode_int8(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
     const uint8_t *quants = panel + 4 * LANES;
-    struct sums sums = load_sums(&target);
+    struct sums sums = load_sums(target);
     for (int64_t k = first; k < end; k++) EACH_REG(r)
-        take(&target, k - first, r,
-             as_floats(load_words(panel + r * 4 * REG)) *
-                 to_floats(load_signed_bytes(quants + k * LANES + r * REG)),
+        take(target, k - first, r,
+             as_floats(load_words(AT(panel, r, 4))) *
+                 to_floats(load_signed_bytes(AT(quants + k * LANES, r, 1))),
              &sums);
-    store_sums(&target, &sums);
+    store_sums(target, &sums);
 }
 
 INLINE void decode_float16(const uint8_t *panel, int64_t first, int64_t end,
                            struct target target) {
-    struct sums sums = load_sums(&target);
+    struct sums sums = load_sums(target);
     for (int64_t k = first; k < end; k++) EACH_REG(r)
-        take(&target, k - first, r, load_halves(panel + k * 2 * LANES + r * 2 * REG), &sums);
-    store_sums(&target, &sums);
+        take(target, k - first, r, load_halves(AT(panel + k * 2 * LANES, r, 2)), &sums);
+    store_sums(target, &sums);
 }
 
 /* The odd number of inputs of a matrix is padded to an even one, with weights of zero. */
 INLINE void decode_bfloat16(const uint8_t *panel, int64_t first, int64_t end, float *to) {
-    for (int64_t k = first; k < end; k += 2, to += 2 * LANES) EACH_REG(r) {
+    for (int64_t k = first; k < end; k += 2, to += 2 * LANES)
+        UNROLL for (int r = 0; r < REGS; r++) {
         words pairs = load_words(panel + k * 2 * LANES + r * 4 * REG);
         store_reg(to + r * REG, as_floats(pairs << 16));
         store_reg(to + LANES + r * REG, as_floats(pairs & 0xffff0000));
@@ -300,18 +309,11 @@ INLINE int decode_quants(enum format format, const uint8_t *panel, int64_t first
    to: [end - first][LANES], with room for a whole group after the last one */
 static void decode(enum format format, const uint8_t *panel, int64_t first, int64_t end,
                    float *to) {
-    if (decode_quants(format, panel, first, end, (struct target){0, to, 0})) return;
+    if (decode_quants(format, panel, first, end, (struct target){0, 1, 0, to, 0})) return;
     if (format == BFLOAT16)
         decode_bfloat16(panel, first, end, to);
     else
         memcpy(to, (const float *)panel + first * LANES, (end - first) * LANES * sizeof *to);
-}
-
-/* Add the products of one row and the inputs from `first` to `end` to the sums of a panel.
-   x: the row's number for input `first`, with room for a whole group; sums: [LANES] */
-static void multiply_one_row(enum format format, const uint8_t *panel, int64_t first, int64_t end,
-                             const float *x, float *sums) {
-    decode_quants(format, panel, first, end, (struct target){1, sums, x});
 }
 
 #endif

@@ -41,7 +41,7 @@ def load_model(config: EngineConfig, progress: Progress) -> "runtime.LoadedModel
     if config.linear_backend == "auto" and loader.choose_device(config.device).type == "cpu":
         progress("loading the CPU kernels (the first start on a machine also builds them)")
         cpu = import_module("minivllm.runtime.cpu.load")
-        kernels = cpu.why_no_kernels() or f"kernels: {cpu.load_cpu_ops().description}"
+        kernels = cpu.cost_of_no_kernels() or f"kernels: {cpu.load_cpu_ops().description}"
     progress(f"loading {config.model}   {kernels}".rstrip())
     return loader.load_model(config, progress)
 

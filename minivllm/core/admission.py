@@ -136,16 +136,15 @@ class AdmissionPolicy:
 
     def __init__(self, batching: Batching, batch_delay: float, batch_size: int) -> None:
         self._batching = batching
-        self._batch_delay = batch_delay
-        self._batch_size = batch_size
+        self._batch_delay, self._batch_size = batch_delay, batch_size
         self._let_in: set[int] = set()
         """Arrival numbers of the requests in the batch that was let in last."""
 
     def hold(
         self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
     ) -> Hold | None:
-        """Return why the first waiting sequence may not be admitted now. If it may, note that its
-        batch has been let in, and return None. `now`: seconds, as `arrival_time`.
+        """Return why the first waiting sequence may not be admitted, or let its batch in and return
+        None. `now`: seconds, as `arrival_time`.
         """
         first = waiting.peek()
         if first.request.awaits_grammar:
@@ -191,8 +190,8 @@ class BatchSlots:
     A beam search forks and prunes at every step, so it holds `width` slots until it ends. Kept
     slots belong to the request, and become free when none of its sequences runs.
 
-    The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps; a
-    lower limit takes no slot from a sequence. The lowest free slot is taken first.
+    `limit` may change between steps; a lower limit takes no slot from a sequence. The lowest free
+    slot is taken first.
     """
 
     def __init__(self, num_slots: int) -> None:
@@ -228,10 +227,7 @@ class BatchSlots:
         child.request.num_unforked -= 1
 
     def release(self, sequence: Sequence, for_fork: bool = False) -> None:
-        """Take back the slot of `sequence`, which no longer runs.
-
-        for_fork: the request keeps the slot for another fork.
-        """
+        """Take back the slot of a sequence that stops running; `for_fork`: its request keeps it."""
         request = sequence.request
         heappush(request.kept_slots if for_fork else self._free, sequence.slot)
         request.num_unforked += for_fork

@@ -73,19 +73,17 @@ class BeamSearch:
     ) -> list[Continuation]:
         """Take one step of the search.
 
-        candidates: the candidates of all live beams, in the order of the beams.
-        outputs:    the output tokens of each live beam so far, all of the same length.
+        candidates: of all live beams, in the order of the beams
+        outputs: the output tokens of each live beam so far, all of the same length
 
         Returns the next beams, best first, or an empty list when the search is over (`done`).
         """
         # Sorting is stable: equal scores stay in the order of the beams, then of the ranks.
-        ranked = sorted(
-            (
-                Continuation(c.beam, c.token_id, self.scores.get(c.beam, 0.0) + c.logprob)
-                for c in candidates
-            ),
-            key=lambda continuation: -continuation.score,
-        )[: self.num_candidates]
+        scored = [
+            Continuation(beam, token_id, self.scores.get(beam, 0.0) + logprob)
+            for beam, token_id, logprob in candidates
+        ]
+        ranked = sorted(scored, key=lambda found: -found.score)[: self.num_candidates]
         was_full = len(self.hypotheses) == self.width
         length = 1 + len(next(iter(outputs.values())))
         at_limit = length >= self.max_tokens

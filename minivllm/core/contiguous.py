@@ -5,12 +5,13 @@ it until the end. A run is always long enough, so no sequence is preempted. But 
 are never used (internal fragmentation), and a short run of free blocks is of no use to any sequence
 (external fragmentation).
 
-Only the allocation differs from the paged manager, so the same tools measure both managers. Runs
-cannot share blocks, so there is no prefix caching, and requests with several sequences are refused.
-The first run that is long enough is taken: first fit, close to the best methods of this kind.
+Only the allocation differs from the paged manager, so the same tools measure both. Runs cannot
+share blocks, so there is no prefix caching, and requests with several sequences are refused.
 
 Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
 """
+
+from itertools import groupby
 
 from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool, KVCacheBlock
@@ -60,16 +61,8 @@ class ContiguousKVCacheManager(KVCacheManager):
 
     def _free_runs(self) -> list[list[KVCacheBlock]]:
         """Return all free blocks as runs of neighbours, by id. O(blocks); called on admission."""
-        runs: list[list[KVCacheBlock]] = []
-        previous_was_free = False
-        for block in self.pool.blocks:
-            is_free = block.ref_cnt == 0
-            if is_free and previous_was_free:
-                runs[-1].append(block)
-            elif is_free:
-                runs.append([block])
-            previous_was_free = is_free
-        return runs
+        runs = groupby(self.pool.blocks, lambda block: block.ref_cnt == 0)
+        return [list(run) for is_free, run in runs if is_free]
 
 
 def create_kv_cache_manager(

@@ -26,8 +26,7 @@ class Violation(NamedTuple):
 def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) -> list[Violation]:
     """Return every violation in the scheduler's current state.
 
-    plan: the plan just made, before its tokens are sampled, for the rules about one step. With
-    None, only the rules that hold at any time are checked.
+    plan: just made, and not sampled yet; None checks only the rules that hold at any time
     """
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler, plan)]
     if plan is not None:
@@ -72,23 +71,21 @@ def _cache(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
         yield "the cache index and the blocks agree", f"block {block_id}"
     size = scheduler.kv_cache_manager.block_size
     for sequence in scheduler.running:
-        parent = None
-        for i in range(sequence.num_hashed_blocks):
-            extra_keys = sequence.request.extra_keys if i == 0 else ()
-            parent = hash_block_tokens(
-                parent, sequence.token_ids[i * size : (i + 1) * size], extra_keys
-            )
-            if sequence.block_table[i].block_hash != parent:
-                detail = f"{sequence!r}: {sequence.block_table[i]!r}"
-                yield "a block's hash matches its tokens", detail
+        parent, extra_keys = None, sequence.request.extra_keys
+        for i, block in enumerate(sequence.block_table):
+            if block.block_hash is None:
+                break  # the blocks after it have no hash either: their tokens are newer
+            own = sequence.token_ids[i * size : (i + 1) * size]
+            parent, extra_keys = hash_block_tokens(parent, own, extra_keys), ()
+            if block.block_hash != parent:
+                yield "a block's hash matches its tokens", f"{sequence!r}: {block!r}"
 
 
 def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[tuple[str, str]]:
     manager = scheduler.kv_cache_manager
     # Between planning and sampling, drafts count as computed tokens.
-    num_drafts = (
-        {item.sequence: len(item.draft_token_ids) for item in plan.scheduled} if plan else {}
-    )
+    scheduled = plan.scheduled if plan else ()
+    num_drafts = {item.sequence: len(item.draft_token_ids) for item in scheduled}
     waiting, running = list(scheduler.waiting), scheduler.running
     slots = [sequence.slot for sequence in running]
     if len(set(slots)) != len(slots) or None in slots:
@@ -151,9 +148,8 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
     if total != plan.total_num_scheduled_tokens or total > plan.budget:
         yield "scheduled tokens <= budget", f"{total} of {plan.budget}"
     # After the limit is lowered, running sequences stay, but no sequence is admitted above it.
-    num_taken = len(scheduler.running) + sum(
-        len(request.kept_slots) for request in scheduler.requests.values()
-    )
+    num_kept = sum(len(request.kept_slots) for request in scheduler.requests.values())
+    num_taken = len(scheduler.running) + num_kept
     if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
         detail = f"{num_taken} of {scheduler.slots.limit}"
         yield "no sequence is admitted above max_num_seqs", detail

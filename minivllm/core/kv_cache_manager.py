@@ -91,7 +91,7 @@ class KVCacheManager:
         self._extend_hashes(sequence, sequence.num_tokens)
         # Prompt log-probabilities need every prompt token computed, so use no hits. Other sequences
         # can still hit the blocks that `sequence` fills.
-        if sequence.judges_prompt:
+        if sequence.wants_prompt_logprobs:
             return NO_COMPUTED_BLOCKS
         return self._longest_cached_prefix(sequence)
 
@@ -111,7 +111,7 @@ class KVCacheManager:
         why: ev.MissReason
         if not self.enable_prefix_caching:
             why = "caching_off"
-        elif sequence.judges_prompt:
+        elif sequence.wants_prompt_logprobs:
             why = "prompt_logprobs"
         elif not sequence.block_hashes:
             why = "prompt_shorter_than_a_block"
@@ -162,7 +162,6 @@ class KVCacheManager:
             if self._bus.active:
                 self._bus.emit(ev.BlockHit, block.block_id, sequence.seq_id, len(table), was_free)
             table.append(block)
-        sequence.num_hashed_blocks += len(computed.blocks)
         self._extend_table(sequence, num_tokens)
         return None
 
@@ -205,7 +204,6 @@ class KVCacheManager:
             self.pool.touch(block)
             child.block_table.append(block)
         child.block_hashes = list(parent.block_hashes)
-        child.num_hashed_blocks = parent.num_hashed_blocks
 
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Register the hashes of the blocks that the first `num_tokens` tokens fill.
@@ -213,14 +211,17 @@ class KVCacheManager:
         This is before the model runs: a later sequence of the same step can already share them,
         because each layer writes all keys and values before it reads any.
         """
-        num_full = num_tokens // self.block_size
-        if not self.enable_prefix_caching or sequence.num_hashed_blocks >= num_full:
+        if not self.enable_prefix_caching:
             return
-        self._extend_hashes(sequence, num_tokens)
-        hashes = sequence.block_hashes
-        for i in range(sequence.num_hashed_blocks, num_full):
-            self.pool.cache_block(sequence.block_table[i], hashes[i], hashes[i - 1] if i else None)
-        sequence.num_hashed_blocks = num_full
+        table = sequence.block_table
+        first = num_full = num_tokens // self.block_size
+        while first and table[first - 1].block_hash is None:
+            first -= 1
+        if first < num_full:  # rarely: a block fills up every `block_size` tokens
+            self._extend_hashes(sequence, num_tokens)
+            hashes = sequence.block_hashes
+            for i in range(first, num_full):
+                self.pool.cache_block(table[i], hashes[i], hashes[i - 1] if i else None)
 
     def evict_unused(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Evict each of `blocks` that has no owner, because it may hold NaN or stale values."""
@@ -232,7 +233,6 @@ class KVCacheManager:
         """Release all blocks of `sequence`, from the tail of its table to the head."""
         self._let_go(sequence, sequence.block_table[::-1])
         sequence.block_table.clear()
-        sequence.num_hashed_blocks = 0
 
     def shrink(self, sequence: Sequence, num_tokens: int) -> None:
         """Release the blocks that are not needed for the first `num_tokens` tokens: rejected drafts

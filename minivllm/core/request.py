@@ -76,8 +76,6 @@ class Sequence:
     """Entry i holds the keys and values of tokens [i * block_size, (i + 1) * block_size)."""
     block_hashes: list[bytes] = field(default_factory=list)
     """Hash chain of the full blocks of `token_ids`. A preemption does not clear it."""
-    num_hashed_blocks: int = 0
-    """How many leading entries of `block_table` are registered in the prefix cache."""
 
     # Written only by the scheduler.
     slot: int | None = None
@@ -99,7 +97,7 @@ class Sequence:
         return self.status > _LAST_UNFINISHED
 
     @property
-    def judges_prompt(self) -> bool:
+    def wants_prompt_logprobs(self) -> bool:
         """Whether this sequence computes the log-probabilities of the prompt."""
         return self.index == 0 and self.request.params.prompt_logprobs is not None
 

@@ -70,8 +70,7 @@ class Scheduler:
         self._admission = AdmissionPolicy(
             config.batching, config.batch_delay, config.batch_size or config.max_num_seqs
         )
-        self._bus = bus
-        self._drafter = drafter
+        self._bus, self._drafter = bus, drafter
 
     # ---- requests in and out ----
 
@@ -373,9 +372,8 @@ class Scheduler:
         self.slots.take_for_fork(child)
         self.kv_cache_manager.fork(parent, child)
         # Insert the child after its siblings, so that the batch stays in order of admission.
-        position = 1 + max(
-            i for i, other in enumerate(self.running) if other.request is parent.request
-        )
+        siblings = [i for i, other in enumerate(self.running) if other.request is parent.request]
+        position = siblings[-1] + 1
         self.running.insert(position, child)
         self.counters.forked_sequences += 1
         if self._bus.active:

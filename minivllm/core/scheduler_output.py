@@ -60,15 +60,13 @@ class DraftedSequence:
 
         row 0   after the last known token    the sequence itself
         row 1   after the first draft         DraftedSequence with 1 draft
-        row 2   after the second draft        DraftedSequence with 2 drafts
 
     Position, penalties and `min_tokens` of a row count its drafts as output. So each row draws the
     token that it would draw without drafts. It is equal to its sequence, so that both are watched.
     """
 
     def __init__(self, sequence: Sequence, drafts: Seq[int]) -> None:
-        self._sequence = sequence
-        self._drafts = drafts
+        self._sequence, self._drafts = sequence, drafts
         self.request, self.index, self.seq_id = sequence.request, sequence.index, sequence.seq_id
         self.num_tokens = sequence.num_tokens + len(drafts)
         self.num_output_tokens = sequence.num_output_tokens + len(drafts)

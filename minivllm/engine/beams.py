@@ -6,9 +6,8 @@
     chosen twice     the beam also forks, before it gains its token
     not chosen       the beam is pruned
 
-Forks share all blocks, so nothing is recomputed. The beams of a request advance together, once all
-have offered their candidates. A preempted beam must first be recomputed, and then offers the same
-candidates again.
+Forks share all blocks. The beams of a request advance together, once all have offered candidates. A
+preempted beam must first be recomputed, and then offers the same candidates again.
 """
 
 from dataclasses import dataclass, field

@@ -1,22 +1,30 @@
 """`EngineCore`: owns the parts of one engine and runs its steps.
 
-    schedule   plan how many tokens each sequence gets, allocate their blocks, and count the tokens
-               as computed
-    execute    run the planned tokens through the model
-    sample     draw a token for each sequence whose last token was computed; append the token,
-               check for a stop, decode its text (at the request's end if nobody needs it earlier)
+The first step of a request, `the cat sat`:
 
-On a first reading, skip drafts, beams, watchers and the bus, which takes events to their readers.
+    schedule   The scheduler takes it from the queue and plans its 3 tokens. It gives its sequence a
+               slot of the batch and a block of the KV cache, and counts the tokens as computed.
+    execute    The model computes the 3 tokens, in one pass with those of other sequences. It writes
+               their keys and values into the block. The logits of the last token predict the next.
+    sample     The sampler draws `on` from these logits. The updater appends it to the sequence,
+               checks whether it ends the request, and decodes its text.
+
+Now the sequence is one token behind, so the next step computes `on` alone and draws the token after
+it, until one ends the request. Then its slot and blocks are free again.
+
+On a first reading, skip drafts, beams, watchers, errors, and the bus, which takes events away. Then
+read `core/request.py` (what a sequence is), `core/scheduler.py` and `core/kv_cache_manager.py`.
 
 Between phases a request may be queued, but no block may be freed, because other sequences of the
 plan may read it. An error in one sequence (the model raises, logits are NaN, a token has no text)
 fails only the request of that sequence.
 
-Source: vLLM `vllm/v1/engine/core.py` (`EngineCore.step`), `vllm/v1/core/sched/scheduler.py`
-(`update_from_output`).
+Source: vLLM `vllm/v1/engine/core.py` (`step`), `core/sched/scheduler.py` (`update_from_output`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from minivllm import runtime, speculation
 from minivllm.clock import Clock
@@ -43,10 +51,7 @@ Errors = dict[Request, RequestFailedError]
 
 
 class EngineCore:
-    """One engine's scheduler, model and outputs. Do not use it after a phase has raised.
-
-    The arguments are those of `LLMEngine`.
-    """
+    """One engine, made of the arguments of `LLMEngine`. Do not use it after a phase has raised."""
 
     def __init__(
         self,
@@ -58,9 +63,9 @@ class EngineCore:
         waiting: RequestQueue | None,
     ) -> None:
         self.clock, self.bus = clock, EventBus(clock)
-        self.runner = IsolatingRunner(runner, config.block_size)
         self.names = TokenNames(tokenizer, self.bus)
         self.watchers = Watchers(self.names, self.bus, explain_all=config.explain_tokens)
+        self.runner = IsolatingRunner(runner, config.block_size, self.watchers.explainer)
         limit, name = runner.max_model_len, self.names.name
         config.check_whole_prompts_fit(limit, config.max_num_batched_tokens)
         manager = create_kv_cache_manager(config, runner.num_blocks, limit, self.bus)
@@ -71,16 +76,12 @@ class EngineCore:
             )
         self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
         self.output_processor = OutputProcessor(tokenizer)
-        self._eos_token_ids, self._max_model_len = tokenizer.eos_token_ids, limit
-        self.beams = BeamDriver(
-            self.scheduler, self.output_processor, self._eos_token_ids,
-            self.names, self.watchers.explainer, self.bus,
-        )  # fmt: skip
+        parts = self.scheduler, self.output_processor, tokenizer.eos_token_ids, self.names
+        self.beams = BeamDriver(*parts, self.watchers.explainer, self.bus)
+        self.updater = RequestUpdater(*parts, self.watchers, self.bus, self.beams)
         self.last_plan: SchedulerOutput | None = None
         self._checks_invariants = config.check_invariants
         self._seconds = (0.0, 0.0, 0.0)
-
-    # ---- one step ----
 
     def step(self) -> list[RequestOutput]:
         """Run one step. Returns outputs of the requests that gained a token (see `output_kind`)."""
@@ -123,10 +124,8 @@ class EngineCore:
         rows = result.plan.sampling_sequences()
         requests = dict.fromkeys([sequence.request for sequence in rows])  # in order, once each
         tokens, verified = self._draw(rows, result)
-        errors = self._note_errors(tokens, result)
-        self._append_tokens(tokens, verified, errors)
-        self._end_failed(errors, result)
-        self.watchers.forget_ended()
+        self.watchers.drawn(tokens, verified)
+        errors = self.updater.update(tokens, verified, result)
         if self.bus.active:
             seconds = (*self._seconds, self.clock.now() - started)
             self.bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, *seconds)
@@ -138,41 +137,52 @@ class EngineCore:
 
     def _draw(self, rows: list[Sequence], result: StepResult) -> tuple[list[Drawn], list[Verified]]:
         """Draw a token or a `SamplingError` for each row of the logits, and verify drafts."""
-        explained = self.watchers.explainer.explained(rows)
-        drawn = self.runner.sample_tokens(rows, result.logits, explained) if rows else ()
-        tokens, verified = list(zip(rows, drawn, strict=True)), []
-        if result.plan.num_draft_tokens:
-            tokens, verified = verify(result.plan, tokens)
-        self.watchers.drawn(tokens, verified)
-        return tokens, verified
+        drawn = self.runner.sample_tokens(rows, result.logits) if rows else ()
+        tokens = list(zip(rows, drawn, strict=True))
+        return verify(result.plan, tokens) if result.plan.num_draft_tokens else (tokens, [])
 
-    def _note_errors(self, tokens: list[Drawn], result: StepResult) -> Errors:
-        """Store log-probabilities of prompts. Returns the requests that have failed, and why."""
+    def _check_invariants(self, plan: SchedulerOutput | None) -> None:
+        violations = check_invariants(self.scheduler, plan) if self._checks_invariants else ()
+        for violation in violations:
+            self.scheduler.counters.invariant_violations += 1
+            if self.bus.active:
+                self.bus.emit(ev.InvariantViolated, violation.name, violation.detail)
+        if violations:
+            raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))
+
+    def add_request(self, request: Request) -> None:
+        """Queue a request that has been checked."""
+        self.output_processor.add_sequence(request.sequences[0])
+        if request.params.use_beam_search:
+            self.beams.start(request)
+        if self.bus.active:
+            self.names.name(request.prompt_token_ids)
+        self.scheduler.add_request(request)
+
+    def abort_request(self, request: Request) -> RequestOutput:
+        """End an unfinished request between two steps. Returns its output so far."""
+        self.updater.abort(request)
+        return self.output_processor.make_output(request)
+
+
+@dataclass(slots=True)
+class RequestUpdater:
+    """Carries a step's tokens into the requests: appends them, and ends what must stop or fails."""
+
+    scheduler: Scheduler
+    output_processor: OutputProcessor
+    eos_token_ids: frozenset[int]
+    names: TokenNames
+    watchers: Watchers
+    bus: EventBus
+    beams: BeamDriver
+
+    def update(self, tokens: list[Drawn], verified: list[Verified], result: StepResult) -> Errors:
+        """Append a step's tokens. Returns the requests that failed; they gain no token and end."""
         failed = [item for item in tokens if isinstance(item[1], SamplingError)]
         errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
-        for sequence in result.failed:
-            errors[sequence.request] = RequestFailedError(f"The model failed on {sequence.seq_id}.")
-        for judged in result.prompt_logprobs:
-            try:
-                self.output_processor.add_prompt_logprobs(judged)
-            except RequestFailedError as error:
-                errors[self.scheduler.requests[judged.seq_id.rpartition(".")[0]]] = error
-        return errors
-
-    def _end_failed(self, errors: Errors, result: StepResult) -> None:
-        """Abort the requests that have failed. A *stranded* sequence would have read blocks that a
-        failing one did not write: it waits, and is computed again.
-        """
-        for sequence in result.stranded:
-            self.scheduler.requeue(sequence, result.failed[0])
-        for request, error in errors.items():
-            self._abort(request, str(error))
-        self.scheduler.kv_cache_manager.evict_unused(result.unwritten)
-
-    # ---- what the tokens change ----
-
-    def _append_tokens(self, tokens: list[Drawn], verified: list[Verified], errors: Errors) -> None:
-        """Append a step's tokens. A request that fails is added to `errors` and gets no more."""
+        errors |= result.errors
+        self._store_prompt_logprobs(result, errors)
         for sequence, token in tokens:
             request = sequence.request
             if errors and request in errors:
@@ -181,7 +191,7 @@ class EngineCore:
                 if request.params.use_beam_search:
                     self.beams.offer(sequence, token)
                 else:
-                    self._append_token(sequence, token)
+                    self._append(sequence, token)
             except RequestFailedError as error:
                 errors[request] = error
         for item, rows in verified:
@@ -192,14 +202,24 @@ class EngineCore:
             try:
                 for _, token in rows:
                     if not sequence.is_finished:
-                        self._append_token(sequence, token)
+                        self._append(sequence, token)
             except RequestFailedError as error:
                 errors[sequence.request] = error
+        self._end_failed(errors, result)
+        self.watchers.forget_ended()
+        return errors
 
-    def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
+    def _store_prompt_logprobs(self, result: StepResult, errors: Errors) -> None:
+        for entry in result.prompt_logprobs:
+            try:
+                self.output_processor.add_prompt_logprobs(entry)
+            except RequestFailedError as error:
+                errors[self.scheduler.requests[entry.seq_id.rpartition(".")[0]]] = error
+
+    def _append(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Append a new token and emit it with its text. End the sequence if it must stop."""
         sequence.append_token(sampled.token_id)
-        stop = check_stop(sequence, self._eos_token_ids, self._max_model_len)
+        stop = check_stop(sequence, self.eos_token_ids, self.scheduler.max_model_len)
         new = self.output_processor.append(sequence, sampled, watched=self.bus.active)
         if new.stop is not None:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop)
@@ -221,7 +241,9 @@ class EngineCore:
                 stop = Stop(RequestStatus.FINISHED_STOPPED, last.stop)
         self.scheduler.finish(sequence, stop.status, stop.stop_reason)
 
-    def _abort(self, request: Request, error: str | None = None) -> None:
+    # ---- what ends a request before its time ----
+
+    def abort(self, request: Request, error: str | None = None) -> None:
         """End an unfinished request and all its sequences.
 
         `error`: why it failed, if it did. Then its keys and values may be NaN, so its blocks leave
@@ -241,27 +263,10 @@ class EngineCore:
         if error is not None:
             self.scheduler.kv_cache_manager.evict_unused(blocks)
 
-    def _check_invariants(self, plan: SchedulerOutput | None) -> None:
-        violations = check_invariants(self.scheduler, plan) if self._checks_invariants else ()
-        for violation in violations:
-            self.scheduler.counters.invariant_violations += 1
-            if self.bus.active:
-                self.bus.emit(ev.InvariantViolated, violation.name, violation.detail)
-        if violations:
-            raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))
-
-    # ---- requests in and out ----
-
-    def add_request(self, request: Request) -> None:
-        """Queue a request that has been checked."""
-        self.output_processor.add_sequence(request.sequences[0])
-        if request.params.use_beam_search:
-            self.beams.start(request)
-        if self.bus.active:
-            self.names.name(request.prompt_token_ids)
-        self.scheduler.add_request(request)
-
-    def abort_request(self, request: Request) -> RequestOutput:
-        """End an unfinished request between two steps. Returns its output so far."""
-        self._abort(request)
-        return self.output_processor.make_output(request)
+    def _end_failed(self, errors: Errors, result: StepResult) -> None:
+        """Abort these requests. Sequences that read what they did not write are computed again."""
+        for stranded in result.stranded:
+            self.scheduler.requeue(*stranded)
+        for request, error in errors.items():
+            self.abort(request, str(error))
+        self.scheduler.kv_cache_manager.evict_unused(result.unwritten)

@@ -77,8 +77,7 @@ class LLMEngine:
         waiting: RequestQueue | None = None,
     ) -> None:
         clock = clock or MonotonicClock()
-        self.config = config
-        self.tokenizer = tokenizer
+        self.config, self.tokenizer = config, tokenizer
         self.core = EngineCore(config, runner, tokenizer, clock, proposer, waiting)
         self.max_model_len = runner.max_model_len
         self.grammars = Grammars(tokenizer, clock)
@@ -102,9 +101,7 @@ class LLMEngine:
     def from_model(
         cls, config: EngineConfig, model: runtime.LoadedModel, *, clock: Clock | None = None
     ) -> LLMEngine:
-        """Build an engine around a loaded `model`, which several engines may share. `config`,
-        `clock`, errors: as for `from_config`.
-        """
+        """Build an engine around a loaded `model`, which several may share; see `from_config`."""
         clock = clock or MonotonicClock()
         draft = proposer = None
         speculative = config.speculative_config
@@ -148,10 +145,7 @@ class LLMEngine:
     def check_request(
         self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0
     ) -> Request:
-        """Check a request as `add_request` does, and return it without queueing it.
-
-        `request_id`, `prompt`, `params`, `priority`, errors: as for `add_request`.
-        """
+        """Check a request as `add_request` does, and return it without queueing it."""
         self._raise_if_dead()
         request = self._inputs.process_inputs(request_id, prompt, params, priority)
         request.arrival_number = self._num_arrived
@@ -249,9 +243,8 @@ class LLMEngine:
     def _check_option(self, name: ev.LiveOption, value: int) -> int:
         """Return the option's present value. Raise `ConfigError` if it cannot become `value`.
 
-        The values at the start are upper limits: buffers have their size. And no request may wait
-        for ever: there must be room for all of its sequences, and without chunked prefill for the
-        longest prompt in one step.
+        The values at the start are upper limits: buffers have their size. All sequences of a
+        request must have room, and without chunked prefill the longest prompt, in one step.
         """
         if name not in get_args(ev.LiveOption):
             options = ", ".join(get_args(ev.LiveOption))
@@ -320,10 +313,7 @@ class LLMEngine:
         self.core.watchers.explainer.watch(seq_id, on, self.core.scheduler.requests)
 
     def inspect(self) -> EngineState:
-        """Return the whole state as plain data. O(blocks + tokens).
-
-        After each phase, the state equals the fold of all events so far.
-        """
+        """Return the whole state as plain data: the fold of all events. O(blocks + tokens)."""
         self.core.names.catch_up(self.core.scheduler.requests)
         return inspect_engine(self.core)
 

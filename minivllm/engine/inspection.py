@@ -49,11 +49,12 @@ class PhasedStep:
     def _preview(self, result: StepResult) -> None:
         """Emit the candidates of watched sequences. A draw has no state, so it can run twice."""
         explainer, sequences = self._core.watchers.explainer, result.plan.sampling_sequences()
-        if watched := explainer.explained(sequences):
-            drawn = self._core.runner.sample_tokens(sequences, result.logits, watched)
+        if explainer.explained(sequences):
+            drawn = self._core.runner.sample_tokens(sequences, result.logits)
             # Rows after drafts may mean nothing, so preview only the sequences' own rows.
             rows = zip(sequences, drawn, strict=True)
-            explainer.preview([row for row in rows if isinstance(row[0], Sequence)])
+            own = [row for row in rows if isinstance(row[0], Sequence)]
+            explainer.explain(own, is_preview=True)
 
 
 def inspect_engine(core: EngineCore) -> state.EngineState:

@@ -33,69 +33,6 @@ _NO_TEXT = StopCheck("")
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 
 
-_UNFINISHED = "\ufffd"
-_MAX_TOKENS_OF_A_CHARACTER = 4
-"""A UTF-8 character has at most four bytes, and a token has at least one byte."""
-
-
-@dataclass(slots=True)
-class IncrementalDetokenizer:
-    """Turns the tokens of a growing sequence into text, piece by piece.
-
-    A character may take several tokens, and a token's text can depend on the token before
-    (sentencepiece drops a space at the start of a text). So a *window* of the last few tokens is
-    decoded, and the window's new text is returned.
-
-    The decoder writes U+FFFD for invalid bytes, and also for a character that the next token may
-    complete: exactly one, so only the *last* U+FFFD is held back. The joined pieces always equal
-    the text of all tokens decoded at once. Source: text-generation-inference and vLLM
-    (`vllm/transformers_utils/detokenizer_utils.py`).
-    """
-
-    decoder: runtime.Tokenizer
-    skip_special_tokens: bool = True
-    _window: list[int] = field(default_factory=list)
-    """Tokens that are not fully shown yet, after a few shown tokens as context."""
-    _num_shown: int = 0
-    """How many characters of the window's text have been returned."""
-
-    def fork(self) -> IncrementalDetokenizer:
-        """Return a copy for a sequence with the same tokens so far."""
-        return replace(self, _window=list(self._window))
-
-    def append(self, token_id: int) -> str:
-        """Return the text that is certain after this token: often one word, sometimes nothing."""
-        if self.decoder.is_silent(token_id, self.skip_special_tokens):
-            return ""  # a silent token must not be context either
-        self._window.append(token_id)
-        if self.decoder.is_byte_fallback(token_id):
-            # One invalid byte changes the text of the whole run of raw bytes.
-            return ""
-        text = self.decoder.decode(self._window, self.skip_special_tokens)
-        unfinished = text.endswith(_UNFINISHED)
-        end = len(text) - unfinished
-        shown = text[self._num_shown : end]
-        self._num_shown = max(self._num_shown, end)
-        # If all text was shown, one token of context is enough. Otherwise, also keep the tokens
-        # that can be part of the unfinished character.
-        keep = 1 + _MAX_TOKENS_OF_A_CHARACTER if unfinished else 1
-        if len(self._window) > keep:
-            del self._window[:-keep]
-            text = self.decoder.decode(self._window, self.skip_special_tokens)
-            self._num_shown = len(text) - unfinished
-        return shown
-
-    def finish(self, token_ids: Seq[int] = ()) -> str:
-        """Add the sequence's last tokens; return all text that has not been returned yet.
-
-        An unfinished character becomes U+FFFD.
-        """
-        text = self.decoder.decode([*self._window, *token_ids], self.skip_special_tokens)
-        shown, self._num_shown = text[self._num_shown :], 0
-        self._window.clear()
-        return shown
-
-
 @dataclass(slots=True)
 class _SequenceOutput:
     detokenizer: IncrementalDetokenizer
@@ -140,66 +77,15 @@ class OutputProcessor:
         sums_logprobs = sequence.request.num_logprobs is not None
         acts_on_each_token = sums_logprobs or params.use_beam_search or bool(stop)
         checker = StopStringChecker(stop, params.include_stop_str_in_output) if stop else None
+        size = sequence.num_prompt_tokens
         self._outputs[sequence.seq_id] = _SequenceOutput(
             detokenizer=IncrementalDetokenizer(self.decoder, params.skip_special_tokens),
             stop_strings=checker,
             text_may_wait=params.output_kind is _FINAL_ONLY and not acts_on_each_token,
             logprobs=[] if params.logprobs is not None else None,
-            prompt_logprobs=[None] * sequence.num_prompt_tokens if sequence.judges_prompt else None,
+            prompt_logprobs=[None] * size if sequence.wants_prompt_logprobs else None,
             cumulative_logprob=0.0 if sums_logprobs else None,
         )
-
-    @_fails_alone
-    def add_prompt_logprobs(self, judged: PromptTokenLogprob) -> None:
-        """Store the log-probabilities of one prompt token, unless they are already stored."""
-        prompt = self._outputs[judged.seq_id].prompt_logprobs
-        if prompt[judged.position] is None:
-            prompt[judged.position] = self._with_texts(judged.logprobs)
-
-    def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Start the output of `child`, a beam with the same tokens as `parent` so far."""
-        output = self._outputs[parent.seq_id]
-        self._outputs[child.seq_id] = replace(output, detokenizer=output.detokenizer.fork())
-
-    def forget(self, sequence: Sequence) -> None:
-        del self._outputs[sequence.seq_id]
-
-    @_fails_alone
-    def append_beam_token(self, beam: Sequence, token_id: int, score: float) -> str:
-        """Add a beam's new token and return its text. `score` is the beam's log-probability."""
-        output = self._outputs[beam.seq_id]
-        text = output.detokenizer.append(token_id)
-        output.text += text
-        output.cumulative_logprob = score
-        return text
-
-    @_fails_alone
-    def set_beams_found(self, request: Request, best: list[Hypothesis]) -> list[CompletionOutput]:
-        """Store the results of a beam search, best first, as the output of its request."""
-        params, found = request.params, []
-        for index, beam in enumerate(best[: params.n]):
-            last, stopped = beam.token_ids[-1], beam.ended_by_token
-            completion = CompletionOutput(
-                index=index,
-                text=self.decoder.decode(beam.token_ids, params.skip_special_tokens),
-                token_ids=beam.token_ids,
-                cumulative_logprob=beam.logprob,
-                finish_reason="stop" if stopped else "length",
-                stop_reason=last if stopped and last in params.stop_token_ids else None,
-            )
-            found.append(completion)
-        self._beams_found[request.request_id] = found
-        return found
-
-    def visible_text(self, sequence: Sequence) -> str:
-        """Return the text that the caller may see so far."""
-        output = self._outputs[sequence.seq_id]
-        if output.text_may_wait:
-            # If a token cannot be decoded, the request fails when its text is due. A view must not
-            # raise for that.
-            with suppress(RequestFailedError):
-                self._catch_up(output, sequence, sequence.num_output_tokens)
-        return output.text
 
     def append(self, sequence: Sequence, sampled: SampledToken, watched: bool) -> StopCheck:
         """Process the newest token. `watched`: a listener needs the text now."""
@@ -247,11 +133,18 @@ class OutputProcessor:
         output.text += new.text
         return new
 
+    @_fails_alone
+    def add_prompt_logprobs(self, entry: PromptTokenLogprob) -> None:
+        """Store the log-probabilities of one prompt token, unless they are already stored."""
+        prompt = self._outputs[entry.seq_id].prompt_logprobs
+        if prompt[entry.position] is None:
+            prompt[entry.position] = self._with_texts(entry.logprobs)
+
     def make_outputs(
         self, requests: Iterable[Request], errors: Mapping[Request, RequestFailedError]
     ) -> list[RequestOutput]:
-        """Make the outputs of a step. A request that is silent until it finishes is left out until
-        then. A request that failed has its error.
+        """Make the outputs of a step, some of them with an error. A request that is silent until it
+        finishes is left out until then.
         """
         return [
             self.make_output(request, errors.get(request) if errors else None)
@@ -305,11 +198,10 @@ class OutputProcessor:
     def _completion(self, sequence: Sequence, index: int, delta: bool) -> CompletionOutput:
         output = self._outputs[sequence.seq_id]
         output.end_sent = sequence.is_finished
-        first_token = output.num_tokens_sent if delta else 0
-        first_char = output.num_chars_sent if delta else 0
+        sent = (output.num_tokens_sent, output.num_chars_sent) if delta else (0, 0)
+        first_token, first_char = sent
         text = self.visible_text(sequence)
-        output.num_tokens_sent = sequence.num_output_tokens
-        output.num_chars_sent = len(text)
+        output.num_tokens_sent, output.num_chars_sent = sequence.num_output_tokens, len(text)
         return CompletionOutput(
             index=index,
             text=text[first_char:],
@@ -320,11 +212,112 @@ class OutputProcessor:
             stop_reason=sequence.stop_reason,
         )
 
+    def visible_text(self, sequence: Sequence) -> str:
+        """Return the text that the caller may see so far."""
+        output = self._outputs[sequence.seq_id]
+        if output.text_may_wait:
+            # If a token cannot be decoded, the request fails when its text is due. A view must not
+            # raise for that.
+            with suppress(RequestFailedError):
+                self._catch_up(output, sequence, sequence.num_output_tokens)
+        return output.text
+
     def _with_texts(self, entries: dict[int, Logprob]) -> dict[int, Logprob]:
         for token_id, entry in entries.items():
             entry.decoded_token = self.decoder.decode([token_id], skip_special_tokens=False)
         return entries
 
+    # ---- beam search ----
+
+    def fork(self, parent: Sequence, child: Sequence) -> None:
+        """Start the output of `child`, a beam with the same tokens as `parent` so far."""
+        output = self._outputs[parent.seq_id]
+        self._outputs[child.seq_id] = replace(output, detokenizer=output.detokenizer.fork())
+
+    def forget(self, sequence: Sequence) -> None:
+        del self._outputs[sequence.seq_id]
+
+    @_fails_alone
+    def append_beam_token(self, beam: Sequence, token_id: int, score: float) -> str:
+        """Add a beam's new token and return its text. `score` is the beam's log-probability."""
+        output = self._outputs[beam.seq_id]
+        text = output.detokenizer.append(token_id)
+        output.text += text
+        output.cumulative_logprob = score
+        return text
+
+    @_fails_alone
+    def set_beams_found(self, request: Request, best: list[Hypothesis]) -> list[CompletionOutput]:
+        """Store the results of a beam search, best first, as the output of its request."""
+        params, found = request.params, []
+        for index, beam in enumerate(best[: params.n]):
+            text = self.decoder.decode(beam.token_ids, params.skip_special_tokens)
+            found.append(CompletionOutput(index, text, beam.token_ids, beam.logprob))
+            last, stopped = beam.token_ids[-1], beam.ended_by_token
+            found[-1].finish_reason = "stop" if stopped else "length"
+            found[-1].stop_reason = last if stopped and last in params.stop_token_ids else None
+        self._beams_found[request.request_id] = found
+        return found
+
 
 def _may_stop(sequence: Sequence) -> bool:
     return sequence.num_output_tokens > sequence.request.params.min_tokens
+
+
+_UNFINISHED = "\ufffd"
+_MAX_TOKENS_OF_A_CHARACTER = 4
+"""A UTF-8 character has at most four bytes, and a token has at least one byte."""
+
+
+@dataclass(slots=True)
+class IncrementalDetokenizer:
+    """Turns the tokens of a growing sequence into text, piece by piece.
+
+    A character may take several tokens, and a token's text can depend on the token before
+    (sentencepiece drops a space at the start of a text). So a *window* of the last few tokens is
+    decoded, and the window's new text is returned.
+
+    The decoder writes U+FFFD for invalid bytes, and also for a character that the next token may
+    complete: exactly one, so only the *last* U+FFFD is held back. The joined pieces always equal
+    the text of all tokens decoded at once. Source: vLLM's `detokenizer_utils.py`.
+    """
+
+    decoder: runtime.Tokenizer
+    skip_special_tokens: bool = True
+    _window: list[int] = field(default_factory=list)
+    """Tokens that are not fully shown yet, after a few shown tokens as context."""
+    _num_shown: int = 0
+    """How many characters of the window's text have been returned."""
+
+    def fork(self) -> IncrementalDetokenizer:
+        """Return a copy for a sequence with the same tokens so far."""
+        return replace(self, _window=list(self._window))
+
+    def append(self, token_id: int) -> str:
+        """Return the text that is certain after this token: often one word, sometimes nothing."""
+        if self.decoder.is_silent(token_id, self.skip_special_tokens):
+            return ""  # a silent token must not be context either
+        self._window.append(token_id)
+        if self.decoder.is_byte_fallback(token_id):
+            # One invalid byte changes the text of the whole run of raw bytes.
+            return ""
+        text = self.decoder.decode(self._window, self.skip_special_tokens)
+        unfinished = text.endswith(_UNFINISHED)
+        end = len(text) - unfinished
+        shown = text[self._num_shown : end]
+        self._num_shown = max(self._num_shown, end)
+        # If all text was shown, one token of context is enough. Otherwise, also keep the tokens
+        # that can be part of the unfinished character.
+        keep = 1 + _MAX_TOKENS_OF_A_CHARACTER if unfinished else 1
+        if len(self._window) > keep:
+            del self._window[:-keep]
+            text = self.decoder.decode(self._window, self.skip_special_tokens)
+            self._num_shown = len(text) - unfinished
+        return shown
+
+    def finish(self, token_ids: Seq[int] = ()) -> str:
+        """Add the last tokens; return the rest of the text. An unfinished character is U+FFFD."""
+        text = self.decoder.decode([*self._window, *token_ids], self.skip_special_tokens)
+        shown, self._num_shown = text[self._num_shown :], 0
+        self._window.clear()
+        return shown

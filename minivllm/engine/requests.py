@@ -1,8 +1,7 @@
 """Read prompts and check requests, before anything is queued, allocated or emitted.
 
 `InputProcessor` checks all token ids, because an id outside the vocabulary would index past the
-end of a tensor and crash the engine. Whether a request fits in the KV cache is checked in
-`minivllm.core.admission`.
+end of a tensor and crash the engine.
 
 Source: vLLM `vllm/v1/engine/input_processor.py`; the forms of a prompt: `vllm/inputs/`.
 """
@@ -41,9 +40,7 @@ class TextPrompt(TypedDict):
 
     prompt: str
     cache_salt: NotRequired[str]
-    """Prompts with different salts never share a block. Otherwise, response times could tell a user
-    what another user sent.
-    """
+    """Prompts with different salts never share a block, so response times tell no secrets."""
 
 
 class TokensPrompt(TypedDict):
@@ -176,16 +173,14 @@ class Grammars:
     """Checks the grammars of requests and has them compiled. Imports nothing before the first."""
 
     def __init__(self, tokenizer: runtime.Tokenizer, clock: Clock) -> None:
-        self._tokenizer = tokenizer
-        self._clock = clock
+        self._tokenizer, self._clock = tokenizer, clock
         self._compiling: list[StructuredOutputGrammar] = []
 
     def prepare(self, params: StructuredOutputsParams | None) -> StructuredOutputGrammar | None:
         """Check and start to compile the grammar of a request to come; None without one.
 
-        Any thread may call this. Checking a large grammar takes up to half a second, so a server
-        does it before the engine's thread gets the request. Raises `InvalidSamplingParamsError` for
-        a grammar that is invalid or has no end.
+        Any thread may call this: a large grammar takes up to half a second. Raises
+        `InvalidSamplingParamsError` for a grammar that is invalid or has no end.
         """
         if params is None:
             return None

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
-from minivllm.errors import InvariantError, SamplingError
+from minivllm.engine.watchers import TokenExplainer
+from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
@@ -29,10 +30,7 @@ _log = logging.getLogger("minivllm.engine.engine")
 
 
 class Runner(Protocol):
-    """Runs plans through a model and samples tokens, as `ModelRunner` does.
-
-    A call depends only on its arguments and the KV cache, not on earlier calls.
-    """
+    """What `ModelRunner` does. A call depends only on its arguments and the KV cache."""
 
     num_blocks: int
     """Number of blocks in the KV cache."""
@@ -42,10 +40,8 @@ class Runner(Protocol):
         """Copy blocks of the KV cache, before the plan that has these copies is executed."""
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        """Run the plan's tokens through the model.
-
-        After an exception, the engine may call this again with parts of the plan, which must write
-        the same keys and values each time.
+        """Run the plan's tokens through the model. After an exception, parts of the plan may run
+        again, and must write the same keys and values.
         """
 
     def device_works(self) -> bool:
@@ -56,9 +52,8 @@ class Runner(Protocol):
     ) -> Seq[SampledToken | SamplingError]:
         """Return for each sequence a token, or the reason why no token can be sampled.
 
-        sequences: the sequences of a plan that get a token, in plan order
-        logits:    the logits in the `StepResult` of that plan
-        watched:   the sequences whose tokens must have an explanation
+        sequences: those of a plan that get a token, in plan order; logits: in its `StepResult`
+        watched: the sequences whose tokens must have an explanation
         """
 
 
@@ -69,9 +64,9 @@ class _Pieces(list[StepResult]):
 class IsolatingRunner:
     """Runs plans with a `Runner`, so that a fault fails only the requests that it hits."""
 
-    def __init__(self, plain: Runner, block_size: int) -> None:
+    def __init__(self, plain: Runner, block_size: int, explainer: TokenExplainer) -> None:
         self.plain, self.copy_blocks = plain, plain.copy_blocks
-        self._block_size = block_size
+        self._block_size, self._explainer = block_size, explainer
         self._num_failed_in_a_row = 0
         """Sequences that failed since the model last ran at least one sequence of a plan."""
 
@@ -92,9 +87,10 @@ class IsolatingRunner:
         return result
 
     def sample_tokens(
-        self, sequences: list[Sequence], logits: Any, watched: Collection[Sequence] = ()
+        self, sequences: list[Sequence], logits: Any
     ) -> Seq[SampledToken | SamplingError]:
         """See `Runner.sample_tokens`."""
+        watched = self._explainer.explained(sequences)
         if not isinstance(logits, _Pieces):
             return self.plain.sample_tokens(sequences, logits, watched)
         tokens: list[SampledToken | SamplingError] = []
@@ -131,8 +127,11 @@ class IsolatingRunner:
             sum(piece.t_prepare for piece in pieces),
             [judged for piece in pieces for judged in piece.prompt_logprobs],
             [mass for piece in pieces for mass in piece.attention_mass],
-            failed=failed,
-            stranded=stranded[::-1],
+            errors=[
+                (sequence.request, RequestFailedError(f"The model failed on {sequence.seq_id}."))
+                for sequence in failed
+            ],
+            stranded=[(sequence, failed[0]) for sequence in reversed(stranded)],
             unwritten=unwritten,
         )
 

@@ -37,9 +37,7 @@ class Watchers:
         self.tracer = KernelTracer(bus)
         self.explainer = TokenExplainer(names, bus, explain_all)
         self.attention: tuple[str | None, int | None, int | None] | None = None
-        """If asked for: the sequence, layer and head of `attention.tokens` (all tokens of all
-        sequences would be large events); `attention.mass` is for every sequence.
-        """
+        """Sequence, layer and head of `attention.tokens`; see `LLMEngine.record_attention_mass`."""
         self._bus = bus
 
     def before(self, plan: SchedulerOutput) -> Watch:
@@ -79,7 +77,7 @@ class Watchers:
             self.explainer.explain(tokens + [row for item in verified for row in item.rows])
 
     def forget_ended(self) -> None:
-        """Emit the reason to those who wait for the trace of a sequence that has ended."""
+        """Forget the sequences that have ended. One that waited for a trace gets the reason."""
         self.tracer.forget_ended()
         if self.explainer.active:
             self.explainer.forget_ended()
@@ -89,8 +87,7 @@ class TokenNames:
     """Emits the text of each token id once, while a listener watches: views show words, not ids."""
 
     def __init__(self, decoder: runtime.Tokenizer, bus: EventBus) -> None:
-        self._decoder = decoder
-        self._bus = bus
+        self._decoder, self._bus = decoder, bus
         self.pieces: dict[int, str] = {}
         """The text of each token id that the listeners know."""
 
@@ -138,9 +135,9 @@ class KernelTracer:
                         records every read
 
     So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits
-    for the trace, up to a few seconds; otherwise the place of the event in a recording would depend
-    on the machine's speed. Without Triton, the event has a trace that ships with minivllm. For each
-    sequence asked for, exactly one event follows, if need be with the reason for no trace.
+    for it, up to a few seconds, so that the event's place in a recording does not depend on speed.
+    Without Triton, the event has a trace that ships with minivllm. For each sequence asked for,
+    exactly one event follows, if need be with the reason for no trace.
     """
 
     def __init__(self, bus: EventBus) -> None:
@@ -192,14 +189,13 @@ class TokenExplainer:
         watch("a.0")  ->  each step, after the draw: the sampler explains the token of a.0
                       ->  event `token.explained`, before the step's tokens
 
-    The draw is over when a token is explained, so explaining cannot change it. If the engine runs
-    phase by phase, there is another event before the draw: the candidates, without random numbers
-    and a winner. A beam search is watched as a whole: its event has the candidates of all beams.
+    The draw is over by then, so explaining cannot change it. If the engine runs phase by phase,
+    there is another event before the draw: the candidates, without random numbers and a winner. A
+    beam search is watched as a whole: its event has the candidates of all beams.
     """
 
     def __init__(self, names: TokenNames, bus: EventBus, explain_all: bool) -> None:
-        self._names = names
-        self._bus = bus
+        self._names, self._bus = names, bus
         self.active = self._explain_all = explain_all
         """Whether some token may need an explanation."""
         self._watched: set[Sequence | Request] = set()
@@ -208,7 +204,7 @@ class TokenExplainer:
         """The last `grammar.state` of each sequence, by request and index."""
 
     def watch(self, seq_id: str, on: bool, requests: Mapping[str, Request]) -> None:
-        """Start or stop explaining a sequence. Raise `InvalidRequestError` if it is unknown."""
+        """Start or stop explaining a sequence. `InvalidRequestError` if it is unknown or ended."""
         sequence = _unfinished(seq_id, requests, "explain")
         request = sequence.request
         target = request if request.params.use_beam_search else sequence
@@ -223,26 +219,22 @@ class TokenExplainer:
         # A beam search explains its own choice.
         return {sequence for sequence in chosen if not sequence.request.params.use_beam_search}
 
-    def explain(self, tokens: list[Drawn]) -> None:
-        """Emit the explanations of tokens that are not appended yet."""
+    def explain(self, tokens: list[Drawn], is_preview: bool = False) -> None:
+        """Emit why tokens were drawn that are not appended yet; or, as a preview of a draw that is
+        still to come, its candidates.
+        """
         for sequence, token in tokens:
             if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
-                self._emit(sequence, token.token_id, found)
-
-    def preview(self, tokens: list[Drawn]) -> None:
-        """Emit what is known of a draw that is still to come. `tokens`: what it will give."""
-        for sequence, token in tokens:
-            if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
-                self._emit(sequence, None, found.before_the_draw())
+                shown = (None, found.before_the_draw()) if is_preview else (token.token_id, found)
+                self._emit(sequence, *shown)
 
     def _emit(self, sequence: Sequence, token_id: int | None, found: runtime.Explanation) -> None:
         self._names.name([candidate.token_id for candidate in found.candidates])
         if found.grammar is not None:
             self._show_grammar(sequence, found.grammar)
-        temperature = sequence.request.params.temperature
-        what = (sequence.seq_id, sequence.num_tokens, token_id, temperature)
-        shown = tuple(found.candidates), tuple(found.cuts)
-        self._bus.emit(ev.TokenExplained, *what, found.vocab_size, found.num_left, *shown)
+        what = sequence.seq_id, sequence.num_tokens, token_id, sequence.request.params.temperature
+        shown = found.vocab_size, found.num_left, tuple(found.candidates), tuple(found.cuts)
+        self._bus.emit(ev.TokenExplained, *what, *shown)
 
     def grammar_of(self, sequence: Sequence) -> SequenceGrammar | None:
         """Return what the grammar of a watched sequence allowed last, if it has one."""
@@ -268,28 +260,28 @@ class TokenExplainer:
         chosen: list[Continuation],
         ended: list[list[int]],
     ) -> None:
-        """Emit what a step of a beam search chose, before the `beams` get their new tokens.
+        """Emit what a step of a beam search chose, before the `beams` get their tokens.
 
-        ended: output tokens of the hypotheses that the step has found
+        ended: output tokens of the hypotheses that it found
         """
         outputs = {beam.seq_id: beam.output_token_ids for beam in beams}
         goes_on = {(candidate.beam, candidate.token_id) for candidate in chosen}
         ranked = []
-        for token in candidates:
+        for beam, token_id, logprob in candidates:
             fate: ev.BeamFate = "dropped"
-            if (token.beam, token.token_id) in goes_on:
+            if (beam, token_id) in goes_on:
                 fate = "continues"
-            elif [*outputs[token.beam], token.token_id] in ended:
+            elif [*outputs[beam], token_id] in ended:
                 fate = "ends"
-            score = scores.get(token.beam, 0.0) + token.logprob
-            ranked.append(ev.BeamCandidate(token.beam, token.token_id, token.logprob, score, fate))
+            score = scores.get(beam, 0.0) + logprob
+            ranked.append(ev.BeamCandidate(beam, token_id, logprob, score, fate))
         ranked.sort(key=lambda candidate: -candidate.score)
         dropped = [candidate for candidate in ranked if candidate.fate == "dropped"][:_MAX_DROPPED]
         shown = [token for token in ranked if token.fate != "dropped" or token in dropped]
         best = next((candidate for candidate in shown if candidate.fate == "continues"), shown[0])
         self._names.name([candidate.token_id for candidate in shown])
-        position, temperature = beams[0].num_tokens, beams[0].request.params.temperature
-        what = (best.seq_id, position, best.token_id, temperature)
+        temperature = beams[0].request.params.temperature
+        what = best.seq_id, beams[0].num_tokens, best.token_id, temperature
         self._bus.emit(ev.TokenExplained, *what, 0, 0, (), (), tuple(shown))
 
     def forget_ended(self) -> None:

@@ -45,22 +45,18 @@ class StaticInputs:
     """Inputs of steps of up to `max_num_rows` rows, one for each token; unused rows are padding.
 
     A copy to the device takes the host some ten microseconds, however small it is. So all small
-    inputs are the rows of one tensor: an entry for each row of `token_ids`, `positions`,
-    `slot_mapping` and `seq_lens`, and at most `max_num_rows` changes in the block tables.
+    inputs are the rows of one tensor (`Rows`).
 
     Block tables are larger and hardly change: a sequence gets a new block every `block_size` steps.
-    The host keeps a copy of the device's tables and sends only the differences. If there are too
-    many, because rows moved when a sequence was admitted or finished, all tables are copied.
+    The host keeps a copy of the device's tables and sends only the differences. If there are more
+    than `max_num_rows`, because rows moved as a sequence came or went, all tables are copied.
 
     Host memory is not pinned, so a copy call returns only after it has read the source. The next
     step may overwrite the host arrays at once.
     """
 
     def __init__(self, block_tables: torch.Tensor) -> None:
-        """Take over `block_tables`: from now on, no other code may write to it.
-
-        block_tables: [max_num_rows, max_blocks] int32, all zeros
-        """
+        """Take over `block_tables`, zeros [max_num_rows, max_blocks] int32; only we write to it."""
         max_num_rows, max_blocks = block_tables.shape
         self._host_side = np.zeros((len(Rows._fields), max_num_rows), dtype=np.int64)
         self._on_host = _rows(self._host_side, np.int32)
@@ -116,16 +112,12 @@ def _rows(side: Any, int32: Any) -> Rows:
 
 
 Forward = Callable[[torch.Tensor, torch.Tensor, Any], torch.Tensor]
-"""(token_ids, positions, metadata) -> hidden states
-
-token_ids, positions: [num_tokens]; hidden states: [num_tokens, hidden_size]
-"""
+"""token_ids, positions: [num_tokens], metadata -> hidden states: [num_tokens, hidden_size]"""
 
 
 MAX_ROWS_WITH_DRAFTS = 256
 """Larger steps with drafts run eagerly. The more rows, the less a graph saves: on an H100, a step of
-64 rows takes 15.2 ms without a graph and 4.8 with one, of 256 rows 15.9 and 13.3 ms
-(docs/use/performance.md).
+64 rows takes 15.2 ms without a graph and 4.8 with one, of 256 rows 15.9 and 13.3 ms.
 """
 
 
@@ -156,14 +148,10 @@ class DecodeGraphs:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        """metadata_of: number of rows -> what attention needs of a step over `inputs`
-        max_query_len: tokens of a sequence in a step, at most: 1, or 1 and its drafts
-        """
-        self._inputs = inputs
+        """metadata_of: number of rows -> what attention needs of a step over `inputs`"""
+        self._inputs, self._forward, self._device = inputs, forward, device
         self._max_query_len = max_query_len
-        num_rows = len(self._inputs.on_device.token_ids)
-        self._forward = forward
-        self._device = device
+        num_rows = len(inputs.on_device.token_ids)
         self._hidden = torch.zeros(num_rows, hidden_size, dtype=dtype, device=device)
         self._sizes = padded_sizes(num_rows)
         self._metadata = {size: metadata_of(size) for size in self._sizes}
@@ -200,11 +188,10 @@ class DecodeGraphs:
 
     @torch.inference_mode()
     def capture(self) -> None:
-        """Record a graph for each size.
+        """Record a graph for each size. Raises `ConfigError` if there is not enough memory left.
 
         Call it before the first batch: all rows are padding then, so the KV cache stays untouched.
-        Only one graph runs at a time, so all share the memory of the largest graph, which is
-        recorded first. Raises `ConfigError` if there is not enough memory left.
+        Only one graph runs at a time, so all share the memory of the largest, recorded first.
         """
         pool = torch.cuda.graph_pool_handle()
         try:

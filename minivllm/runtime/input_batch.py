@@ -26,10 +26,7 @@ class CommonAttentionMetadata:
     """What every attention backend needs to know about a step. Sequences are in plan order."""
 
     query_start_loc: np.ndarray
-    """[num_seqs + 1] int64
-
-    The tokens of sequence i are rows [query_start_loc[i], query_start_loc[i + 1]).
-    """
+    """[num_seqs + 1] int64: sequence i has rows [query_start_loc[i], query_start_loc[i + 1])."""
     num_computed_tokens: np.ndarray
     """[num_seqs] int64: how many tokens of each sequence were computed before this step."""
     block_tables: np.ndarray
@@ -66,8 +63,7 @@ class ModelInput:
     sampling_rows: np.ndarray
     """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order.
 
-    The last row of a prompt with several samples appears once for each sample. A sequence with
-    drafts has a row before each draft, and its last row.
+    A prompt with n samples has its last row n times; a sequence with drafts has one before each.
     """
     attention: CommonAttentionMetadata
 
@@ -122,21 +118,14 @@ class InputBatch:
             positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
         width = -(-int((starts + lengths).max()) // self._block_size)
         block_tables = self._block_ids[slots, :width]
-        slot_mapping = (
-            block_tables[of_sequence, positions // self._block_size] * self._block_size
-            + positions % self._block_size
-        )
+        index, offset = np.divmod(positions, self._block_size)
+        slot_mapping = block_tables[of_sequence, index] * self._block_size + offset
         slot_mapping[positions < num_cached[of_sequence]] = NOT_WRITTEN
         sampling_rows, num_drafts = np.repeat(query_start_loc[1:] - 1, num_samples), None
         if plan.num_draft_tokens:
             num_drafts = _array([len(item.draft_token_ids) for item in scheduled])
-            sampling_rows = _array(
-                [
-                    row
-                    for item, end in zip(scheduled, query_start_loc[1:].tolist(), strict=True)
-                    for row in _sampling_rows(item, end)
-                ]
-            )
+            ends = query_start_loc[1:].tolist()
+            sampling_rows = _array([*chain.from_iterable(map(_sampling_rows, scheduled, ends))])
         return ModelInput(
             token_ids=_array(token_ids),
             positions=positions,
@@ -164,17 +153,14 @@ class InputBatch:
         num_known = 0 if is_stale else min(self._num_blocks[slot], len(table))
         if num_known and self._last_blocks[slot] is not table[num_known - 1]:
             num_known -= 1
-        self._block_ids[slot, num_known : len(table)] = [
-            block.block_id for block in table[num_known:]
-        ]
+        new = [block.block_id for block in table[num_known:]]
+        self._block_ids[slot, num_known : len(table)] = new
         self._owners[slot], self._num_blocks[slot] = sequence, len(table)
         self._last_blocks[slot] = table[-1]
 
 
 def _sampling_rows(item: ScheduledSequence, end: int) -> list[int]:
-    """Return the rows that predict a token: the last row for each sample, or the row before each
-    draft and the last row. end: the row after the item's last.
-    """
+    """Return the rows that predict a token. end: the row after the item's last."""
     if item.draft_token_ids:
         return list(range(end - 1 - len(item.draft_token_ids), end))
     return [end - 1] * len(item.sampling)

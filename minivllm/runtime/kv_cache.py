@@ -1,8 +1,5 @@
 """How large a KV cache block is, and how many blocks fit into memory.
 
-Part of the used memory can be page cache, which the kernel gives up on demand. And in a container
-we may not use all of the machine's free memory.
-
 Source: vLLM `vllm/v1/kv_cache_interface.py` (`FullAttentionSpec`), `kv_cache_utils.py`
 (`get_num_blocks`).
 """
@@ -74,10 +71,8 @@ class KVCacheSpec:
     @property
     def bytes_per_block(self) -> int:
         """Bytes for the keys and values of `block_size` tokens in all layers, of both models."""
-        heads_per_token = 2 * self.num_layers * self.num_kv_heads
-        own = (
-            heads_per_token * self.block_size * stored_head_bytes(self.stored_name, self.head_size)
-        )
+        num_heads = 2 * self.num_layers * self.num_kv_heads * self.block_size
+        own = num_heads * stored_head_bytes(self.stored_name, self.head_size)
         return own + self.draft_bytes_per_block
 
 
@@ -95,10 +90,7 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
 
 
 def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
-    """Raise `ConfigError` for a cache that is larger than the free memory.
-
-    Linux would allocate it anyway, and kill the process when the cache fills up.
-    """
+    """Raise `ConfigError` if the free memory is too small: Linux would kill the process later."""
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
         raise ConfigError(
@@ -123,14 +115,11 @@ def default_cpu_cache_bytes() -> int:
 
 
 def available_cpu_memory(root: Path = Path("/")) -> int | None:
-    """Return how many bytes this process can still allocate without swapping; None if unknown.
-
-    This is the machine's available memory, or what is left of the container's limit (cgroup v2)
-    if that is less.
+    """Return how many bytes this process can still allocate without swapping; None if unknown: the
+    machine's available memory, or what is left of the container's limit (cgroup v2).
     """
-    limits = [_machine_memory(root), _container_memory(root)]
-    known = [limit for limit in limits if limit is not None]
-    return min(known) if known else None
+    limits = (_machine_memory(root), _container_memory(root))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _machine_memory(root: Path) -> int | None:

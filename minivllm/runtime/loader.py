@@ -13,7 +13,7 @@ from minivllm.config import EngineConfig, KVCacheDtype, Quantization
 from minivllm.errors import ConfigError
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import all_entries, stream_weights
-from minivllm.runtime.cpu.load import why_no_kernels
+from minivllm.runtime.cpu.load import cost_of_no_kernels
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, random_weights
 from minivllm.runtime.model.model_config import ModelConfig
@@ -58,11 +58,10 @@ class LoadedModel:
 def load_model(
     config: EngineConfig, progress: Progress = print_progress, *, keep_quantized: bool = False
 ) -> LoadedModel:
-    """Load the model that `config` names.
+    """Load the model that `config` names. Raises a `ModelError` or a `ConfigError`.
 
     `quantization` is refused for a checkpoint that is quantized already; with `keep_quantized`,
-    such a checkpoint is loaded as it is. Raises a `ModelError` that says what is wrong with the
-    model, or a `ConfigError`.
+    such a checkpoint is loaded as it is.
     """
     device = choose_device(config.device)
     dummy = config.load_format == "dummy"
@@ -82,16 +81,15 @@ def load_model(
     if quantization is not None:
         name = f"{quantization} of {name}"
     decoder = Decoder(model_config, dtype, device, config.linear_backend)
-    decoder.load_weights(
-        _random_weights(config, model_config) if dummy else stream_weights(directory, quantization)
-    )
+    drawn = _random_weights(config, model_config)
+    decoder.load_weights(drawn if dummy else stream_weights(directory, quantization))
     # Some formats of GGUF become float32 while they are read, before the decoder counts bytes.
     stored = decoder.stored_bytes
     if not dummy:
         stored = min(stored, sum(entry.num_bytes for entry in all_entries(directory)))
     asks_for_kernels = device.type == "cpu" and config.linear_backend == "auto"
-    if asks_for_kernels and (why := why_no_kernels()) is not None:
-        progress(why)
+    if asks_for_kernels and (cost := cost_of_no_kernels()) is not None:
+        progress(cost)
     elif decoder.weight_bytes - stored > _MANY_BYTES:
         kinds = ", ".join(name.upper() for name, kind in FORMATS.items() if kind.block_size > 1)
         progress(
@@ -131,9 +129,7 @@ def choose_device(asked: str) -> torch.device:
         raise ConfigError(
             "device is 'cuda', but torch finds no CUDA device here: use device='cpu' or 'auto'."
         )
-    if asked == "auto":
-        asked = "cuda" if has_cuda else "cpu"
-    return torch.device(asked)
+    return torch.device(asked if asked != "auto" else "cuda" if has_cuda else "cpu")
 
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:

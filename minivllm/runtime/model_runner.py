@@ -57,12 +57,11 @@ class ModelRunner:
         now: Callable[[], float] | None = None,
         draft: LoadedModel | None = None,
     ) -> None:
-        """Allocate the KV cache. Raises `ConfigError` if it does not fit into memory.
+        """Allocate the KV cache; that of the `draft` model, with as many blocks, must fit besides.
 
-        draft: a draft model whose KV cache, with as many blocks, must fit besides
+        Raises `ConfigError` if they do not fit into memory.
         """
-        self._config = config
-        self._model = model
+        self._config, self._model = config, model
         self._now = now or MonotonicClock().now
         self.max_model_len = _settle_max_model_len(config, model)
         self._spec = model.kv_cache_spec(config.block_size, config.kv_cache_dtype)
@@ -77,9 +76,8 @@ class ModelRunner:
         asked = config.attention_backend
         matrix = type(model.decoder.embed_tokens.matrix)
         if asked == "auto" and model.device.type == "cpu" and matrix is not CpuMatrix:
-            asked = (
-                "torch"  # our threads and those of torch's products would spin on the same cores
-            )
+            # Our threads and those of torch's products would spin on the same cores.
+            asked = "torch"
         self.attention_backend = choose_attention_backend(asked, self._spec, model.device)
         """`torch`, `cpu`, or `triton:` and a kernel version."""
         kernels = choose_kernels(config.custom_ops, self.attention_backend, model.device)
@@ -88,11 +86,9 @@ class ModelRunner:
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
         self._forward = self._forward_in_one_call() or self._forward_by_modules(self._attention)
-        self._decode_graphs = (
-            self._make_decode_graphs()
-            if self.attention_backend in ("triton:static", "triton:unified")
-            else None
-        )
+        self._decode_graphs = None
+        if self.attention_backend in ("triton:static", "triton:unified"):
+            self._decode_graphs = self._make_decode_graphs()
         self._batch = InputBatch(config.max_num_seqs, self.max_model_len, config.block_size)
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
 
@@ -136,10 +132,7 @@ class ModelRunner:
     def _prepare(
         self, inputs: ModelInput, watcher: AttentionWatcher | None
     ) -> Callable[[], torch.Tensor]:
-        """Put a step's inputs on the device.
-
-        Returns a function that runs the decoder: () -> hidden states [num_tokens, hidden_size].
-        """
+        """Put a step's inputs on the device. Returns what runs the decoder: () -> hidden states."""
         graphs = self._decode_graphs
         if watcher is None and graphs is not None and graphs.accepts(inputs):
             graphs.set_batch(inputs)
@@ -159,11 +152,7 @@ class ModelRunner:
     def sample_tokens(
         self, sequences: list[Sequence], logits: torch.Tensor, watched: Collection[Sequence] = ()
     ) -> list[SampledToken | SamplingError]:
-        """Sample the next token of each sequence. If that fails, return the error in its place.
-
-        logits: [num_seqs, vocab_size], one row for each sequence
-        watched: the sequences whose tokens are explained
-        """
+        """See `Runner.sample_tokens`. logits: [num_seqs, vocab_size]"""
         return self._sampler.sample_each(logits, sequences, watched)
 
     # ---- the size of the KV cache ----
@@ -186,9 +175,7 @@ class ModelRunner:
         return num_blocks
 
     def _profile_cuda_cache_bytes(self) -> int:
-        """Return how many bytes of `gpu_memory_utilization` are left for the KV cache, after
-        weights, the largest step and other processes.
-        """
+        """Return the bytes of `gpu_memory_utilization` that weights and the largest step leave."""
         device = self._model.device
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -202,21 +189,13 @@ class ModelRunner:
 
     @torch.inference_mode()
     def _run_largest_step(self) -> None:
-        """Run a chunk of `max_num_batched_tokens` tokens, without writing to the KV cache.
-
-        The cache has a single block, and every entry of the block table points to it.
-        """
+        """Run a chunk of `max_num_batched_tokens` tokens over a cache of one block, not written."""
         num_tokens, device = self._config.max_num_batched_tokens, self._model.device
         num_blocks_of_chunk = -(-num_tokens // self._config.block_size)
         attention = self._make_attention(num_blocks=1)
-        metadata = attention.build(
-            CommonAttentionMetadata(
-                query_start_loc=np.array([0, num_tokens]),
-                num_computed_tokens=np.array([0]),
-                block_tables=np.zeros((1, num_blocks_of_chunk), dtype=np.int64),
-                slot_mapping=np.full(num_tokens, NOT_WRITTEN),
-            )
-        )
+        table = np.zeros((1, num_blocks_of_chunk), dtype=np.int64)
+        slots, starts = np.full(num_tokens, NOT_WRITTEN), np.array([0, num_tokens])
+        metadata = attention.build(CommonAttentionMetadata(starts, starts[:1], table, slots))
         token_ids = torch.zeros(num_tokens, dtype=torch.int64, device=device)
         positions = torch.arange(num_tokens, device=device)
         hidden = self._forward_by_modules(attention)(token_ids, positions, metadata)
@@ -226,9 +205,8 @@ class ModelRunner:
     # ---- what runs the decoder ----
 
     def _forward_by_modules(self, attention: AttentionBackend | AttentionWatcher) -> Forward:
-        """Return what runs the decoder module by module, over this attention.
-
-        It does not refer to the runner: that cycle would keep the device's memory allocated.
+        """Return what runs the decoder, module by module, without a reference to the runner: that
+        cycle would keep the device's memory allocated.
         """
         decoder, ops = self._model.decoder, self._ops
 
@@ -242,9 +220,8 @@ class ModelRunner:
         if self.attention_backend != "cpu" or self._config.custom_ops not in (None, ["all"]):
             return None
         decoder = self._model.decoder
-        if not CpuLayers.supports(decoder):
-            return None
-        return CpuLayers(decoder, self._attention, self._spec)
+        supported = CpuLayers.supports(decoder)
+        return CpuLayers(decoder, self._attention, self._spec) if supported else None
 
     def _make_decode_graphs(self) -> DecodeGraphs:
         device = self._model.device

@@ -9,8 +9,9 @@ from collections.abc import Sequence as Seq
 from typing import Any, NamedTuple
 
 from minivllm.core.block_pool import KVCacheBlock
-from minivllm.core.request import Sequence
+from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.errors import RequestFailedError
 from minivllm.outputs import PromptTokenLogprob
 
 
@@ -20,9 +21,8 @@ class TokenWatch(NamedTuple):
     index: int
     """Index into the plan's sequences."""
     layer: int | None = None
-    """From 0; None for the mean over all layers."""
     head: int | None = None
-    """Query head, from 0; None for the mean over all heads."""
+    """Layer and query head, from 0; None for the mean over all."""
 
 
 class Watch(NamedTuple):
@@ -46,9 +46,8 @@ class TokenShares(NamedTuple):
     weights: list[float]
     """In order of the tokens; the sum is 1."""
     num_layers: int
-    """Of the model."""
     num_heads: int
-    """Query heads of each layer."""
+    """Query heads of each layer of the model."""
 
 
 class DecodeSample(NamedTuple):
@@ -62,12 +61,8 @@ class DecodeSample(NamedTuple):
     query: Any
     """[num_heads, head_size], rotated"""
     keys: Any
-    """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`.
-
-    Slots after the context have undefined contents.
-    """
     values: Any
-    """Same shape as `keys`."""
+    """[num_blocks, block_size, num_kv_heads, head_size]; undefined after the context's end."""
 
 
 class StepResult(NamedTuple):
@@ -90,9 +85,11 @@ class StepResult(NamedTuple):
     """If anything is watched: for each layer, the tokens that each of its experts got."""
     decode_samples: Seq[DecodeSample] = ()
     """One sample for each of `Watch.decodes`, in that order."""
-    failed: Seq[Sequence] = ()
-    """Sequences on which the model raised, even when they ran alone."""
-    stranded: Seq[Sequence] = ()
-    """Sequences that did not run, because they read `unwritten` blocks; the plan's last first."""
+    errors: Seq[tuple[Request, RequestFailedError]] = ()
+    """The requests on which the model raised, even when they ran alone."""
+    stranded: Seq[tuple[Sequence, Sequence]] = ()
+    """Sequences that must be recomputed, as they read `unwritten` blocks, and the one to blame; the
+    plan's last first.
+    """
     unwritten: Collection[KVCacheBlock] = ()
-    """Blocks that the failed and the stranded sequences should have written in this step."""
+    """Blocks that these sequences should have written in this step."""

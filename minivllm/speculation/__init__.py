@@ -10,11 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 _HOMES = {
-    "Proposer": "proposers",
-    "SpeculativeDrafter": "drafter",
-    "create_draft_proposer": "draft_model",
-    "load_draft_model": "draft_model",
-}
+    "Proposer": "proposers", "SpeculativeDrafter": "drafter",
+    "create_draft_proposer": "draft_model", "load_draft_model": "draft_model",
+}  # fmt: skip
 __all__ = ["Proposer", "SpeculativeDrafter", "create_draft_proposer", "load_draft_model"]
 
 if TYPE_CHECKING:

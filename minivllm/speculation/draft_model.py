@@ -54,16 +54,12 @@ class _Mirror(Sequence):
 
 
 class DraftModelProposer:
-    def __init__(
-        self, runner: ModelRunner, block_size: int, max_num_seqs: int, max_num_batched_tokens: int
-    ) -> None:
+    def __init__(self, config: EngineConfig, runner: ModelRunner) -> None:
         bus = EventBus(MonotonicClock())  # without listeners
-        self._runner = runner
-        self._budget = max_num_batched_tokens
-        self._manager = KVCacheManager(
-            BlockPool(runner.num_blocks, bus), block_size, enable_prefix_caching=False, bus=bus
-        )
-        self._free_slots = list(range(max_num_seqs))
+        self._runner, self._budget = runner, config.max_num_batched_tokens
+        pool = BlockPool(runner.num_blocks, bus)
+        self._manager = KVCacheManager(pool, config.block_size, False, bus)
+        self._free_slots = list(range(config.max_num_seqs))
         self._mirrors: dict[Sequence, _Mirror] = {}
         """The one that drafted last is last."""
 
@@ -111,9 +107,8 @@ class DraftModelProposer:
         return True
 
     def _run(self, drafting: dict[_Mirror, int]) -> None:
-        """Run one step of the draft model. Remove the mirrors that are complete from `drafting`.
-
-        drafting: mirror -> number of tokens that it shall have
+        """Run one step of the draft model for `drafting`: mirror -> number of tokens that it shall
+        have. Remove the mirrors that are complete.
         """
         plan = SchedulerOutput(0, self._budget)
         left = self._budget
@@ -155,11 +150,11 @@ def load_draft_model(config: EngineConfig, model: LoadedModel) -> LoadedModel:
             f"speculative_config: the draft model {name} has another vocabulary than {model.name}:"
             " choose a draft model of the same family."
         )
-    sizes = draft.config.vocab_size, model.config.vocab_size
-    if sizes[0] != sizes[1]:  # checkpoints pad their embeddings
+    own, theirs = draft.config.vocab_size, model.config.vocab_size
+    if own != theirs:  # checkpoints pad their embeddings
         raise ConfigError(
-            f"speculative_config: the draft model {name} has embeddings for {sizes[0]} tokens and"
-            f" {model.name} for {sizes[1]}: choose a draft model with as many."
+            f"speculative_config: the draft model {name} has embeddings for {own} tokens and"
+            f" {model.name} for {theirs}: choose a draft model with as many."
         )
     return draft
 
@@ -167,9 +162,8 @@ def load_draft_model(config: EngineConfig, model: LoadedModel) -> LoadedModel:
 def create_draft_proposer(
     config: EngineConfig, draft: LoadedModel, runner: ModelRunner
 ) -> Proposer:
-    """Allocate the draft model's KV cache, with as many blocks as that of `runner`, the model's.
-
-    Raises `ConfigError` if it does not fit.
+    """Allocate the draft model's KV cache, with as many blocks as `runner` has for the model, or
+    raise `ConfigError`.
     """
     limit = min(runner.max_model_len, draft.config.max_position_embeddings)
     # With its drafts all accepted, a draft model computes two tokens in its next step. It keeps
@@ -184,6 +178,4 @@ def create_draft_proposer(
             f"speculative_config: too little memory for the {runner.num_blocks} blocks of the draft"
             f" model {draft.name}: lower num_gpu_blocks_override or gpu_memory_utilization."
         ) from None
-    return DraftModelProposer(
-        draft_runner, config.block_size, config.max_num_seqs, config.max_num_batched_tokens
-    )
+    return DraftModelProposer(config, draft_runner)

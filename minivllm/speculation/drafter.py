@@ -59,10 +59,8 @@ class SpeculativeDrafter(Drafter):
             proposer or NgramProposer(config.prompt_lookup_max, config.prompt_lookup_min)
         )
         self._lengths = DraftLengths(config.num_speculative_tokens)
-        self._manager = manager
-        self._max_model_len = max_model_len
-        self._bus = bus
-        self._name_tokens = name_tokens
+        self._manager, self._max_model_len = manager, max_model_len
+        self._bus, self._name_tokens = bus, name_tokens
         self._step = 0
 
     def add_drafts(self, plan: SchedulerOutput, budget: int) -> int:
@@ -141,9 +139,7 @@ class SpeculativeDrafter(Drafter):
 class _Record:
     num_right: float = 2.0
     num_tried: float = 2.5
-    """Drafts up to the first wrong one. Both are sums over past steps, old ones with less weight;
-    at the start, four of five drafts count as right.
-    """
+    """Drafts up to the first wrong one. In both sums, old steps have less weight."""
     num_failures: int = 0
     """Drafts rejected at their first token, in a row."""
     resumes_at: int = 0

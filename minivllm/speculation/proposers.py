@@ -55,17 +55,15 @@ class NgramProposer:
         tokens    the cat sat .   and the cat      last two: `the cat`, found at 0
         draft                                 sat .
 
-    It takes the longest run of last tokens that occurred before, of `prompt_lookup_min` to
-    `prompt_lookup_max` tokens, and its first occurrence. It helps where an answer repeats its
-    prompt: rewriting, extracting, code.
+    It takes the longest run of last tokens, of `prompt_lookup_min` to `prompt_lookup_max`, that
+    occurred before. It helps where an answer repeats its prompt: rewriting, extracting, code.
 
     Source: vLLM `vllm/v1/spec_decode/ngram_proposer.py`;
     https://github.com/apoorvumang/prompt-lookup-decoding
     """
 
     def __init__(self, longest: int, shortest: int) -> None:
-        self._longest = longest
-        self._shortest = shortest
+        self._longest, self._shortest = longest, shortest
         self._texts: dict[Sequence, array] = {}
 
     def propose(self, wanted: Seq[Wanted]) -> list[Draft]:
@@ -89,8 +87,7 @@ class NgramProposer:
 def find_match(text: array, longest: int, shortest: int) -> tuple[int, int] | None:
     """Return start and length of the longest run of last tokens that occurred before.
 
-    longest, shortest: limits of the length. Searches bytes, which takes C a microsecond for a
-    thousand tokens.
+    Searches bytes, which takes C a microsecond for a thousand tokens.
     """
     size, data = text.itemsize, text.tobytes()
     for length in range(min(longest, len(text) - 1), shortest - 1, -1):

@@ -63,8 +63,8 @@ class TestForks:
 
     def test_only_the_first_sample_computes_prompt_logprobs(self):
         parent = request(n=2, prompt_logprobs=0).sequences[0]
-        assert parent.judges_prompt and not parent.fork().judges_prompt
-        assert not request().sequences[0].judges_prompt
+        assert parent.wants_prompt_logprobs and not parent.fork().wants_prompt_logprobs
+        assert not request().sequences[0].wants_prompt_logprobs
 
 
 def test_a_request_derives_its_needs_from_its_parameters():

@@ -250,7 +250,7 @@ def test_a_step_with_copies_and_a_victim_is_repeated_without_making_the_copies_a
     plan.preempted.append(plan.scheduled[0].sequence)
     engine.engine.core.runner.copy_blocks = made.append
     result = engine.engine.core.execute(plan)
-    assert [sequence.seq_id for sequence in result.failed] == ["bad.0"]
+    assert [request.request_id for request, _ in result.errors] == ["bad"]
     assert made == [plan.copies]
 
 

@@ -57,9 +57,10 @@ def _tell(case: Case) -> Lines:
         yield f"{done}; owners {owners}; copies {[tuple(pair) for pair in manager.take_copies()]}"
         for sequence in alive:
             shared = manager.writes_to_shared_block(sequence)
+            num_hashed = sum(block.block_hash is not None for block in sequence.block_table)
             yield (
                 f"    {sequence.seq_id}: {sequence.num_computed_tokens} tokens in blocks"
-                f" {table_of(sequence)}, {sequence.num_hashed_blocks} of"
+                f" {table_of(sequence)}, {num_hashed} of"
                 f" {len(sequence.block_hashes)} hashed; writes to a shared block: {shared!r}"
             )
         yield (

@@ -150,7 +150,7 @@ class TokenSampled(Event, tag="token.sampled"):
     """The step that computed it, if that is an earlier one. With vLLM's asynchronous scheduling, the
     next step is planned before the tokens are known.
     """
-    rule: ClassVar[str] = "minivllm.engine.core:EngineCore._append_token"
+    rule: ClassVar[str] = "minivllm.engine.core:RequestUpdater._append"
 
 
 class TextFlushed(Event, tag="token.text_flushed"):
@@ -159,7 +159,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
     seq_id: str
     text: str
     """All text that was held back."""
-    rule: ClassVar[str] = "minivllm.engine.core:EngineCore._finish"
+    rule: ClassVar[str] = "minivllm.engine.core:RequestUpdater._finish"
 
 
 class InvariantViolated(Event, tag="invariant.violated"):

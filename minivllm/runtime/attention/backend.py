@@ -32,10 +32,7 @@ class AttentionBackend(Protocol):
         """Prepare a step; the result is passed to `forward`."""
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Copy blocks in all layers, before the step writes anything.
-
-        All sources are read before any destination is written.
-        """
+        """Copy blocks in all layers; all sources are read before any destination is written."""
 
     def forward(
         self,
@@ -61,9 +58,9 @@ class AttentionBackend(Protocol):
         """See `minivllm.kernels.reference.attention_mass`; only for the dashboard."""
 
     def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copy the keys and values of some blocks, as attention reads them (dequantized).
+        """Copy keys and values of blocks, as attention reads them; only for the dashboard.
 
-        Each is [len(block_ids), block_size, num_kv_heads, head_size]. Only for the dashboard.
+        Each is [len(block_ids), block_size, num_kv_heads, head_size].
         """
 
 
@@ -106,10 +103,9 @@ def get_attention_backend(
 ) -> AttentionBackend:
     """Make the backend of that name (see `choose_attention_backend`) and allocate its cache.
 
-    num_blocks: blocks in the cache; num_heads: the model's query heads
+    num_heads: the model's query heads
     max_num_rows, max_model_len: upper bounds for steps that run as CUDA graphs
-    fuses_rotation: whether one Triton kernel rotates and writes the cache; else torch rotates. The
-        backends `torch` and `cpu` have only one way.
+    fuses_rotation: whether one Triton kernel rotates and writes the cache; else torch rotates
 
     Raises `ConfigError` if the backend does not support this machine or this model.
     """

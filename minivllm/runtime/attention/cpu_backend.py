@@ -22,12 +22,8 @@ on these tiles. So a shared prefix is rounded down to a multiple of 16, and a ro
 depend on sharing, with one exception: a decode row with up to four query heads per key head takes
 another path in the kernel (`is_decode`), which can round the last bit differently.
 
-A chunk reads its own keys and values from the cache too. That is safe because all tokens are
-written before any token is read. A token marked `NOT_WRITTEN` is already in the cache, or another
-sequence of the step writes it.
-
-Rotation happens in place: queries and keys are views of the linear layer's output, which is not
-needed afterwards.
+A chunk reads its own keys and values from the cache too. A token marked `NOT_WRITTEN` is already in
+the cache, or another sequence of the step writes it.
 """
 
 from dataclasses import dataclass
@@ -36,11 +32,10 @@ import numpy as np
 import torch
 
 from minivllm.errors import ConfigError
-from minivllm.kernels.cpu.library import CpuKernelsError
 from minivllm.kernels.cpu.ops import why_unsupported
 from minivllm.runtime.attention.prefix_groups import find_prefix_groups
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
-from minivllm.runtime.cpu.load import load_cpu_ops
+from minivllm.runtime.cpu.load import load_cpu_ops, why_no_kernels
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
@@ -104,16 +99,10 @@ class CpuAttentionBackend(TorchAttentionBackend):
     @staticmethod
     def check_support(spec: KVCacheSpec, device: torch.device) -> None:
         """Raise `ConfigError` if the backend does not support `device` or the head size."""
-        why = (
-            f"the device is {device.type}."
-            if device.type != "cpu"
-            else why_unsupported(spec.dtype, spec.head_size)
-        )
-        if why is None:
-            try:
-                load_cpu_ops()
-            except CpuKernelsError as error:
-                why = str(error)
+        if device.type != "cpu":
+            why = f"the device is {device.type}."
+        else:
+            why = why_unsupported(spec.dtype, spec.head_size) or why_no_kernels()
         if why is not None:
             raise ConfigError(
                 f"attention_backend cpu cannot run here: {why} Use attention_backend='torch'."
@@ -152,15 +141,12 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
     """
     first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
     num_seqs, width = common.block_tables.shape
-    seqs = np.arange(num_seqs)
     starts = common.num_computed_tokens
-    begins, levels = np.zeros(num_seqs, dtype=np.int64), np.zeros(num_seqs, dtype=np.int64)
+    begins, levels = np.zeros((2, num_seqs), dtype=np.int64)
     rows = [np.arange(common.query_start_loc[-1])]
     shared = []  # one `STRETCH` each
     num_entries = len(rows[0])
-    prefixes = []
-    if num_seqs > 1:
-        prefixes, _ = find_prefix_groups(common.block_tables, starts // block_size, block_size)
+    prefixes, _ = find_prefix_groups(common.block_tables, starts // block_size, block_size)
     for prefix in prefixes:
         first = prefix.members[0]
         begin = begins[first]
@@ -170,16 +156,15 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
         rows += [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in prefix.members]
         num_rows = lengths[prefix.members].sum()
         # All rows see the same tokens, and all have a later stretch.
-        shared.append(
-            (levels[first], num_rows, num_entries, first * width, begin, end, 0, False, False)
-        )
+        ends = (begin, end, 0, False, False)
+        shared.append((levels[first], num_rows, num_entries, first * width, *ends))
         num_entries += num_rows
         begins[prefix.members] = end
         levels[prefix.members] += 1
 
     own = np.empty(num_seqs, STRETCH)
     own["level"], own["num_rows"], own["first_entry"] = levels, lengths, first_rows
-    own["table"], own["begin"], own["limit"] = seqs * width, begins, starts + 1
+    own["table"], own["begin"], own["limit"] = np.arange(num_seqs) * width, begins, starts + 1
     own["grows"], own["is_last"], own["is_decode"] = 1, True, lengths == 1
 
     stretches = np.concatenate((np.array(shared, dtype=STRETCH), own))

@@ -42,8 +42,8 @@ def find_prefix_groups(
 ) -> tuple[list[PrefixGroup], np.ndarray]:
     """Group the rows of `block_tables` by equal leading ids.
 
-    block_tables:      [num_seqs, max_blocks]
-    num_whole_blocks:  [num_seqs], how many leading blocks come before all queries of the sequence
+    block_tables: [num_seqs, max_blocks]
+    num_whole_blocks: [num_seqs], how many leading blocks come before all queries of the sequence
 
     Returns the groups, and [num_seqs]: how many leading blocks of each sequence the groups cover.
     A sequence can be in several groups, which follow one another in its block table.
@@ -60,16 +60,16 @@ def find_prefix_groups(
         distinct, counts = np.unique(ids, return_counts=True)
         for block_id in distinct[counts > 1]:
             same = members[ids == block_id]
-            end = depth + _num_equal_columns(
-                block_tables[same, depth : num_whole_blocks[same].min()]
-            )
+            theirs = block_tables[same, depth : num_whole_blocks[same].min()]
+            end = depth + _num_equal_columns(theirs)
             start = first_block
             if (end - start) * block_size * (len(same) - 1) >= MIN_TOKENS_SAVED:
                 groups.append(PrefixGroup(same, start, end))
                 num_covered[same] = start = end
             walk(same, start, end)
 
-    walk(np.arange(len(block_tables)), 0, 0)
+    if len(block_tables) > 1:
+        walk(np.arange(len(block_tables)), 0, 0)
     return groups, num_covered
 
 

@@ -39,13 +39,9 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
 MAX_PADDING_TOKENS = 256
-"""Maximum number of padding tokens in a bucket of decodes; reading more would take longer than one
-more bucket.
-"""
+"""In a bucket of decodes; reading more would take longer than one more bucket."""
 MAX_BUCKET_TOKENS = 8192
-"""Maximum number of tokens gathered at once, to bound the workspace; a longer sequence gets its own
-bucket.
-"""
+"""Gathered at once, to bound the workspace; a longer sequence gets its own bucket."""
 
 
 @dataclass(slots=True)
@@ -96,14 +92,12 @@ class TorchAttentionBackend:
     """Owns the KV cache of all layers and attends over it."""
 
     def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> None:
-        self._spec = spec
-        self._device = device
+        self._spec, self._device = spec, device
         self._scale = spec.head_size**-0.5
         self._has_scales, self._stored_dtype = spec.has_scales, spec.stored_dtype
-        num_heads, head_size = 2 * spec.num_kv_heads, spec.head_size
-        row = (
-            (num_heads * (head_size + SCALE_BYTES),) if spec.has_scales else (num_heads, head_size)
-        )
+        row = num_heads, head_size = 2 * spec.num_kv_heads, spec.head_size
+        if spec.has_scales:
+            row = (num_heads * (head_size + SCALE_BYTES),)
         shape = (num_blocks, spec.block_size, *row)
         # Zeros cost nothing on a CPU: the system allocates pages at the first write.
         self.kv_caches = [
@@ -144,23 +138,16 @@ class TorchAttentionBackend:
         """Group the step's sequences into chunks, buckets and spans."""
         starts, block_size = common.num_computed_tokens, self._spec.block_size
         first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
-        groups, num_covered = [], np.zeros(len(starts), dtype=np.int64)
-        if len(starts) > 1:
-            groups, num_covered = find_prefix_groups(
-                common.block_tables, starts // block_size, block_size
-            )
-
+        num_whole = starts // block_size
+        groups, num_covered = find_prefix_groups(common.block_tables, num_whole, block_size)
         spans = []
         for group in groups:
             rows = np.concatenate(
                 [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in group.members]
             )
             blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
-            spans.append(
-                SharedContext(
-                    as_rows(rows, self._device), self._tensor(blocks), len(blocks) * block_size
-                )
-            )
+            rows = as_rows(rows, self._device)
+            spans.append(SharedContext(rows, self._tensor(blocks), len(blocks) * block_size))
 
         chunks = []
         for i in np.flatnonzero(lengths > 1):
@@ -347,10 +334,8 @@ def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
         if buckets:
             longest = int(lengths[buckets[-1][0]])
             padding += longest - int(lengths[index])
-            if (
-                padding <= MAX_PADDING_TOKENS
-                and (len(buckets[-1]) + 1) * longest <= MAX_BUCKET_TOKENS
-            ):
+            size = (len(buckets[-1]) + 1) * longest
+            if padding <= MAX_PADDING_TOKENS and size <= MAX_BUCKET_TOKENS:
                 buckets[-1].append(index)
                 continue
         buckets.append([index])
@@ -365,8 +350,7 @@ def attention_weights(
     """Return the softmax of one token's scores: [num_heads, seq_len] in float32.
 
     query: [num_heads, head_size]
-    blocks: [num_blocks, block_size, num_kv_heads, head_size], the keys in order; slots after the
-        first `seq_len` are not read
+    blocks: [num_blocks, block_size, num_kv_heads, head_size], the keys of `seq_len` tokens in order
     """
     keys = blocks.flatten(0, 1)[:seq_len].float()
     # neighbouring query heads share a key head

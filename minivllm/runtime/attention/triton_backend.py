@@ -10,8 +10,6 @@ backend's name selects the kernel version:
     triton:unified    like `static`, but a step with many decodes and a few chunks attends in a
                       single launch (`_takes_one_launch`)
 
-Decode rows need no copy if they are neighbours in the batch.
-
 Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size,
 head_size]. A program reads one key head, whose tokens in a block are contiguous. Kernels see
 [num_blocks, block_size, num_kv_heads, head_size] through strides. The cache is not initialized,
@@ -52,6 +50,7 @@ from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
 KERNEL_VERSIONS = ("naive", "grouped", "split", "static", "unified")
+_UNSPLIT = {"naive": decode_naive, "grouped": decode_grouped}
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HEAD_SIZES = range(8, 257, 2)
@@ -122,17 +121,10 @@ class TritonAttentionBackend:
         max_model_len: int,
         fuses_rotation: bool = False,
     ) -> None:
-        """Allocate the cache. Raises `ConfigError` if the kernels do not support the model.
-
-        version: the kernel version
-        max_num_rows, max_model_len: upper bounds for the steps of the kernel version `static`
-        fuses_rotation: see `get_attention_backend`
-        """
+        """Allocate the cache; see `get_attention_backend`. version: one of `KERNEL_VERSIONS`"""
         self.check_support(version, spec, device)
-        self._version = version
-        self._num_heads = num_heads
-        self._spec = spec
-        self._device = device
+        self._version, self._num_heads = version, num_heads
+        self._spec, self._device = spec, device
         self._scale = spec.head_size**-0.5
         block = (spec.block_size, spec.head_size)  # of one head
         if spec.has_scales:
@@ -207,10 +199,8 @@ class TritonAttentionBackend:
         """Whether the unified kernel is faster for a step, according to measurements.
 
         In a mixed step it does not split contexts, so a few long decodes need `decode_split`. Its
-        tiles are too small for steps that consist mostly of chunks.
-
-        lengths: [num_seqs] tokens of each sequence in the step
-        decode_lens: [num_decodes] context lengths
+        tiles are too small for steps that consist mostly of chunks. lengths: [num_seqs] tokens in
+        the step; decode_lens: [num_decodes] context lengths
         """
         num_decodes, chunk_tokens = len(decode_lens), int(lengths.sum()) - len(decode_lens)
         if num_decodes == 0 or not 0 < chunk_tokens <= MAX_CHUNK_TOKENS:
@@ -218,10 +208,8 @@ class TritonAttentionBackend:
         return self._num_splits(decode_lens) == 1
 
     def _num_splits(self, decode_lens: np.ndarray) -> int:
-        longest = int(decode_lens.max())
-        return choose_num_splits(
-            len(decode_lens), self._spec.num_kv_heads, longest, self._num_processors
-        )
+        size = len(decode_lens), self._spec.num_kv_heads, int(decode_lens.max())
+        return choose_num_splits(*size, self._num_processors)
 
     def _list_tiles(self, lengths: np.ndarray, members: np.ndarray) -> torch.Tensor:
         """lengths: [num_seqs]; members: [num_chunks] indices of sequences"""
@@ -271,30 +259,21 @@ class TritonAttentionBackend:
             else:
                 prefill_attention(*step, r.tiles, output)
         if metadata.decodes is not None:
-            self._decode(query, caches, metadata.decodes, output)
+            self._decode(layer, query, metadata.decodes, output)
         return output
 
     def _decode(
-        self,
-        query: torch.Tensor,
-        caches: tuple[torch.Tensor, torch.Tensor],
-        decodes: Decodes,
-        output: torch.Tensor,
+        self, layer: int, query: torch.Tensor, decodes: Decodes, output: torch.Tensor
     ) -> None:
-        """Attend for the decodes and write their rows of `output`.
-
-        query, output: [num_tokens, num_heads, head_size]
-        """
+        """Attend for the decodes, and write their rows of `output`."""
         rows = decodes.rows
-        arguments = (query[rows], *caches, decodes.block_tables, decodes.seq_lens, self._scale)
+        tables = decodes.block_tables, decodes.seq_lens
+        arguments = (query[rows], *self._views[layer], *tables, self._scale)
         out = output[rows] if isinstance(rows, slice) else None  # a view if the rows are neighbours
-        match self._version:
-            case "naive":
-                out = decode_naive(*arguments, out=out)
-            case "grouped":
-                out = decode_grouped(*arguments, out=out)
-            case _:
-                out = decode_split(*arguments, num_splits=decodes.num_splits, out=out)
+        if (kernel := _UNSPLIT.get(self._version)) is not None:
+            out = kernel(*arguments, out=out)
+        else:
+            out = decode_split(*arguments, num_splits=decodes.num_splits, out=out)
         if not isinstance(rows, slice):
             output[rows] = out
 

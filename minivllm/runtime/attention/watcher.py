@@ -1,7 +1,5 @@
 """`AttentionWatcher`: an attention backend that records what another one does in a single step.
 
-It also counts the tokens that each expert gets, if the model has experts.
-
 After each layer's attention, the cache has all keys of the layer. So the recorded numbers are
 computed from the cache and from the rotated queries of each sequence's last token, which is a
 token of this step.
@@ -57,7 +55,6 @@ class AttentionWatcher:
         cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: Any,
     ) -> torch.Tensor:
-        """See `AttentionBackend.forward`; also record the attention of each sequence's last row."""
         # Before the backend runs: it may rotate `query` in place.
         last = rotate(*(x[self._last_rows] for x in (query, *cos_sin)))
         output = self._attention.forward(layer, query, key, value, cos_sin, metadata)
@@ -94,10 +91,8 @@ class AttentionWatcher:
         """Copy the inputs of a decode. query: [num_heads, head_size]"""
         block_ids = self._common.block_ids(index, self._block_size)
         # The cache can be a permuted view, and indexing it by a list keeps its memory order.
-        keys, values = (
-            blocks.cpu().contiguous()
-            for blocks in self._attention.read_blocks(SAMPLED_LAYER, block_ids)
-        )
+        read = self._attention.read_blocks(SAMPLED_LAYER, block_ids)
+        keys, values = (blocks.cpu().contiguous() for blocks in read)
         seq_len = int(self._common.seq_lens[index])
         return DecodeSample(SAMPLED_LAYER, seq_len, block_ids, query.cpu().clone(), keys, values)
 

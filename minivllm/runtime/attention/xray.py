@@ -33,9 +33,9 @@ WORKER_TIMEOUT = 120.0
 
 
 def trace_decode(sample: DecodeSample) -> list[Any]:
-    """Trace the programs of the kernel version `grouped` over `sample`.
+    """Trace the kernel version `grouped` over `sample`: `ProgramTrace`s, or dicts of their fields.
 
-    Returns `ProgramTrace`s, or dicts of their fields. Raises `KernelTraceError`.
+    Raises `KernelTraceError`.
     """
     try:
         return trace_here(sample) if interprets_here() else _trace_in_worker(sample)
@@ -63,14 +63,11 @@ def trace_here(sample: DecodeSample) -> list[Any]:
 
 
 def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
-    tiles = tuple(
-        replace(
-            tile,
-            reads=tuple(replace(read, block_id=block_ids[read.block_id]) for read in tile.reads),
-        )
-        for tile in program.tiles
-    )
-    return replace(program, tiles=tiles)
+    def renamed(tile: Any) -> Any:
+        reads = (replace(read, block_id=block_ids[read.block_id]) for read in tile.reads)
+        return replace(tile, reads=tuple(reads))
+
+    return replace(program, tiles=tuple(map(renamed, program.tiles)))
 
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
@@ -119,10 +116,7 @@ def recordings() -> tuple[RecordedTrace, ...]:
 
 
 def recorded_trace(sample: DecodeSample) -> RecordedTrace:
-    """Return the recording of this decode if there is one, else the first recording.
-
-    A recording is of this decode if its softmax fits the sample's queries and keys.
-    """
+    """Return the recording of this decode, if there is one, else the first recording."""
     for recording in recordings():
         if _is_of(sample, recording):
             return msgspec.structs.replace(recording, of="this")

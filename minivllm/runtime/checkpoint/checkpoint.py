@@ -60,10 +60,7 @@ def read_model_config(directory: Path) -> ModelConfig:
 
 
 def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
-    """Raise a `ModelError` if something is wrong with `directory`.
-
-    With `weights=False` the weight files may be absent (`load_format="dummy"`).
-    """
+    """Raise a `ModelError` if something is wrong with `directory`, or its `weights` are absent."""
     read_model_config(directory)
     if not (directory / "tokenizer.json").is_file():
         raise UnsupportedModelError(
@@ -116,13 +113,12 @@ def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | Unsup
 
 def _shards(index: Path) -> list[Path]:
     weight_map = read_json_object(index).get("weight_map")
-    if not isinstance(weight_map, dict) or not all(
-        isinstance(name, str) for name in weight_map.values()
-    ):
+    found = weight_map.values() if isinstance(weight_map, dict) else [None]
+    if not all(isinstance(name, str) for name in found):
         raise ModelIntegrityError(
             f"{index} is damaged (it has no weight_map): download the model again."
         )
-    names = sorted(set(weight_map.values()))
+    names = sorted(set(found))
     for name in names:
         # Refuse paths: otherwise an index could name files outside its own directory.
         if Path(name).name != name or not name.endswith(".safetensors"):

@@ -1,10 +1,9 @@
 """Stream a checkpoint's weights: one tensor at a time, each in a mapping of its own.
 
 A mapping of the whole file would keep its pages beside the model's copy, and the peak would be
-twice the size of the weights. Here each tensor is mapped alone, and its pages go when the caller
-drops the tensor. So the caller must not collect the tensors in a list. A matrix that is to be
-quantized is read some rows at a time. glibc keeps what is freed between them, in holes that no
-later tensor fits into, so these are returned to the system every 32 MiB.
+twice the size of the weights. Here each tensor's pages go when the caller drops it, so the caller
+must not collect them in a list. A matrix that is to be quantized is read some rows at a time. glibc
+keeps what is freed between them (`trim_heap`), so that is returned to the system every 32 MiB.
 """
 
 from collections.abc import Callable, Iterator
@@ -78,11 +77,10 @@ def all_entries(directory: Path) -> list[WeightEntry]:
 def stream_weights(
     directory: Path, quantization: Quantization | None = None
 ) -> Iterator[tuple[str, CheckpointWeight]]:
-    """Yield (name, weight) for all weights, as the files store them.
+    """Yield (name, weight) for all weights, as the files store them, after checking all headers.
 
     With `quantization`, matrices of plain numbers are quantized; norms and biases stay as they are.
-    All headers are checked before the first tensor is read. Raises `ModelIntegrityError` or
-    `UnsupportedModelError`.
+    Raises as `weight_entries` does.
     """
     num_read = 0
     for entry in all_entries(directory):

@@ -4,8 +4,7 @@ A step reads all weights once. With pages of 4 KiB, the processor must translate
 hundred thousand pages, and reads a page table for each; of 2 MiB pages, there are a few hundred.
 
 A large page must be whole and aligned: an allocation of three megabytes contains one at best. So
-matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing, because the
-system allocates a page at the first write.
+matrices are packed into pieces of 64 MiB, whose unused rest the system never allocates.
 
 Source: `man 2 madvise`, MADV_HUGEPAGE.
 """

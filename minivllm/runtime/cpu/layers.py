@@ -24,10 +24,7 @@ class CpuLayers:
         self._decoder, self._caches = decoder, attention.kv_caches
         self._ops = load_cpu_ops()
         self._eps, self._scale = config.rms_norm_eps, config.head_size**-0.5
-        rows = [
-            _describe(layer, cache)
-            for layer, cache in zip(decoder.layers, self._caches, strict=True)
-        ]
+        rows = list(map(_describe, decoder.layers, self._caches))
         self._layers = torch.tensor(rows, dtype=torch.int64)
         hidden, gated = config.hidden_size, config.intermediate_size
         attended = config.num_attention_heads * config.head_size
@@ -48,13 +45,11 @@ class CpuLayers:
         config = decoder.config
         if not config.is_llama:
             return False
+        if config.hidden_size % LANES or config.intermediate_size % LANES:
+            return False
         linears = [linear for layer in decoder.layers for linear in _linears(layer)]
-        return (
-            config.hidden_size % LANES == 0
-            and config.intermediate_size % LANES == 0
-            and all(
-                linear.bias is None and isinstance(linear.matrix, CpuMatrix) for linear in linears
-            )
+        return all(
+            linear.bias is None and isinstance(linear.matrix, CpuMatrix) for linear in linears
         )
 
     def __call__(
@@ -63,10 +58,8 @@ class CpuLayers:
         """Run the decoder: token_ids, positions: [num_tokens] -> [num_tokens, hidden_size]."""
         cos_sin = self._decoder.rotary.cos_sin(positions, torch.float32)
         hidden = self._decoder.embed(token_ids)
-        num_rows = len(hidden)
-        workspace = hidden.new_empty(
-            num_rows * self._row_size + workspace_size(num_rows, self._most_inputs)
-        )
+        size = len(hidden) * self._row_size + workspace_size(len(hidden), self._most_inputs)
+        workspace = hidden.new_empty(size)
         self._ops.run_layers(
             self._layers, self._shape, self._eps, self._scale,
             hidden, cos_sin, metadata.slots, metadata.work, workspace,

@@ -1,8 +1,4 @@
-"""Load the CPU kernels, for the attention and linear backends `cpu`.
-
-An error's message is only the reason: the caller knows which option asked for the kernels, and adds
-the rest of the sentence.
-"""
+"""Load the CPU kernels, for the attention and linear backends `cpu`."""
 
 from minivllm.kernels.cpu.library import CpuKernelsError, load_cpu_library
 from minivllm.kernels.cpu.ops import CpuOps
@@ -20,9 +16,15 @@ def load_cpu_ops() -> CpuOps:
 
 
 def why_no_kernels() -> str | None:
-    """Return a sentence if the kernels cannot run here: why, what to do, and what it costs."""
+    """Return the reason, which is the end of the caller's sentence, if they cannot run here."""
     try:
         load_cpu_ops()
     except CpuKernelsError as error:
-        return f"No CPU kernels: {error} Until then torch runs the model, {TIMES_SLOWER}"
+        return str(error)
     return None
+
+
+def cost_of_no_kernels() -> str | None:
+    """Return a sentence if they cannot run here: why, what to do, and what it costs."""
+    why = why_no_kernels()
+    return why and f"No CPU kernels: {why} Until then torch runs the model, {TIMES_SLOWER}"

@@ -24,10 +24,9 @@ from torch import nn
 
 from minivllm.config import LinearBackendName
 from minivllm.errors import ConfigError
-from minivllm.kernels.cpu.library import CpuKernelsError
 from minivllm.kernels.cpu.packed_matrix import PackedMatrix
 from minivllm.runtime.cpu.large_pages import LargePages
-from minivllm.runtime.cpu.load import load_cpu_ops
+from minivllm.runtime.cpu.load import load_cpu_ops, why_no_kernels
 from minivllm.runtime.quantization.panels import pack
 from minivllm.runtime.quantization.stored_weight import StoredWeight, join_rows, plain_weight
 
@@ -50,6 +49,10 @@ class TorchMatrix:
         """is_table: whether `rows` will be called"""
         if not isinstance(weight, torch.Tensor):
             weight = plain_weight(weight, torch.float32, torch.device("cpu"))
+        if weight.device.type == "cpu" and weight.dtype is torch.float32 and not is_table:
+            # With the outputs side by side in memory, MKL multiplies 2 to 16 rows by about a fifth
+            # faster, and one row as fast.
+            weight = weight.T.contiguous().T
         self.weight, self._rounds = weight, rounds
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -176,11 +179,7 @@ def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
     if dtype not in (torch.float32, torch.bfloat16):
         found = str(dtype).removeprefix("torch.")
         return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
-    try:
-        load_cpu_ops()
-    except CpuKernelsError as error:
-        return str(error)
-    return None
+    return why_no_kernels()
 
 
 def _why_no_onednn(dtype: torch.dtype) -> str | None:

@@ -35,11 +35,10 @@ def _pack_piece(weight: StoredWeight) -> torch.Tensor:
     if weight.format.split is not None:
         return _pack_fields(weight.fields(), _PACK_QUANTS[weight.format.name])
     numbers = _by_panel(weight.data.contiguous().view(weight.format.dtype))
-    if weight.format.dtype is torch.bfloat16:
+    if weight.format.dtype is torch.bfloat16:  # in pairs
         odd = numbers.shape[-1] % 2
-        pairs = torch.nn.functional.pad(numbers, (0, odd)).unflatten(-1, (-1, 2))
-        return _bytes(pairs.transpose(1, 2)).flatten(1)
-    return _bytes(numbers.transpose(1, 2)).flatten(1)
+        numbers = torch.nn.functional.pad(numbers, (0, odd)).unflatten(-1, (-1, 2))
+    return _pack_bytes(numbers)
 
 
 def _pack_fields(
@@ -48,9 +47,8 @@ def _pack_fields(
     """Return [num_panels, bytes of a panel] uint8: scales of a block, then its groups."""
     num_blocks = fields.scales.shape[1]
     quants = pack_quants(_by_panel(fields.quants))
-    groups = [
-        _x16(field) for field in (fields.sub_scales, fields.sub_minimums) if field is not None
-    ]
+    of_groups = fields.sub_scales, fields.sub_minimums
+    groups = [_x16(field) for field in of_groups if field is not None]
     if groups:
         quants = torch.cat((*groups, quants.view(*groups[0].shape[:2], -1)), dim=-1)
     blocks = [_x16(field) for field in (fields.scales, fields.minimums) if field is not None]

@@ -7,6 +7,7 @@ joined without touching a block.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 
@@ -35,19 +36,16 @@ class StoredWeight:
             )
 
     @classmethod
-    def of_tensor(cls, weight: torch.Tensor) -> "StoredWeight":
+    def of_tensor(cls, weight: torch.Tensor) -> Self:
         """Wrap a float32, bfloat16 or float16 matrix [num_rows, in_features]; shares its memory."""
         format_ = FORMATS[str(weight.dtype).removeprefix("torch.")]
         return cls(format_, weight.contiguous().view(torch.uint8), weight.shape[1])
 
     @classmethod
-    def quantize_int8(
-        cls, pieces: Iterable[torch.Tensor], shape: tuple[int, int]
-    ) -> "StoredWeight":
-        """Quantize each row to int8 with one scale, symmetric around zero.
+    def quantize_int8(cls, pieces: Iterable[torch.Tensor], shape: tuple[int, int]) -> Self:
+        """Quantize each row to int8 with a scale of its own, symmetric around zero.
 
-        pieces: a matrix of this shape, some rows at a time. Needs little memory beside the result
-            and a piece. Each row has its own scale, so the size of the pieces changes no bit.
+        pieces: a matrix of this shape, some rows at a time, to need little memory beside the result
         """
         num_rows, in_features = shape
         format_ = FORMATS["int8"]
@@ -71,10 +69,7 @@ class StoredWeight:
         return self.data.numel()
 
     def fields(self) -> BlockFields:
-        """Return quants and scales of a quantized format.
-
-        Raises `ModelIntegrityError` for a scale that is infinite or not a number.
-        """
+        """Return quants and scales. Raises `ModelIntegrityError` if a scale is infinite or NaN."""
         fields = self.format.split(self.data)
         for scales in (fields.scales, fields.minimums):
             if scales is not None and not scales.isfinite().all():

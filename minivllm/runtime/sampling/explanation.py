@@ -35,7 +35,6 @@ class Explanation:
     """How many tokens took part in the draw; 1 for greedy sampling."""
     vocab_size: int
     grammar: SequenceGrammar | None = None
-    """None without a grammar."""
 
     def before_the_draw(self) -> "Explanation":
         """Return what was known before the draw: no random numbers, and no winner."""
@@ -65,9 +64,8 @@ def explain(
 ) -> Explanation:
     """Explain why `token_id` was chosen. The sequence must not have the token yet.
 
-    logits:    [vocab], the model's
-    processed: [vocab], after mask, bias and penalties; None if there are none
-    race:      the draw; None for greedy sampling
+    logits: [vocab], the model's; processed: after mask, bias and penalties; None if there are none
+    race: the draw; None for greedy sampling
     """
     # For a single row, NumPy is several times faster than torch.
     raw = logits.numpy(force=True)
@@ -122,12 +120,11 @@ def _grammar_state(
     """log_total: the log of the sum of all e^logit of `raw`"""
     is_allowed = np.isfinite(allowed)
     refused = np.where(is_allowed, -np.inf, raw)
-    best = int(refused.argmax())
-    found = SequenceGrammar(position, int(is_allowed.sum()))
+    best, num_allowed = int(refused.argmax()), int(is_allowed.sum())
     if refused[best] == -np.inf:
-        return found
+        return SequenceGrammar(position, num_allowed)
     probability = math.exp(float(refused[best]) - log_total)
-    return SequenceGrammar(position, found.num_allowed, best, probability)
+    return SequenceGrammar(position, num_allowed, best, probability)
 
 
 def _largest(row: np.ndarray, count: int) -> list[int]:
@@ -154,8 +151,7 @@ def _cuts(
 ) -> list[SamplingCut]:
     """Return the stages that removed tokens.
 
-    allowed:  [vocab], the logits after mask, bias and penalties
-    highest:  the largest of them
+    allowed: [vocab], the logits after mask, bias and penalties; `highest` is the largest
     num_left: how many tokens have a weight in the end
     """
     params, found = sequence.request.params, []
@@ -178,9 +174,8 @@ def _cuts(
 
 
 def _cut_by(params: SamplingParams, rank: int, ratio: float, num_left: int) -> CutBy:
-    """Return the stage that removed a token without a weight.
+    """Return the stage that removed a token without a weight; `rank` tokens are more likely.
 
-    rank:  how many tokens are more likely
     ratio: the token's probability after temperature, relative to the best token
     """
     if ratio < params.min_p:

@@ -23,8 +23,7 @@ def apply_grammar_bitmask(logits: torch.Tensor, bitmask: bytes) -> torch.Tensor:
     """Return a copy of `logits: [vocab]` with -inf for each token that a grammar refuses.
 
     bitmask: bit i % 8 of byte i // 8 is 1 if token i is allowed; further tokens are refused
-
-    The logits must be float32, and none may be NaN or +inf.
+    logits: float32, and none is NaN or +inf
     """
     vocab = len(logits)
     packed = np.frombuffer(bitmask, dtype=np.uint8)

@@ -29,10 +29,7 @@ _EXACT_BITS = 53
 """Whole numbers up to 2^53 are exact in float64."""
 
 _FIRST_HEAD = 256
-"""How many of the best tokens top-k and top-p look at first.
-
-Most rows keep fewer tokens than this, and a full sort takes 50 times longer.
-"""
+"""Top-k and top-p first look at so many best tokens. A full sort takes 50 times longer."""
 
 _HEAD_GROWTH = 16
 
@@ -77,11 +74,9 @@ def apply_logits_processors(
         logits[seen] = torch.where(scores > 0, scores / penalty, scores * penalty)
     if params.frequency_penalty != 0.0 or params.presence_penalty != 0.0:
         times = Counter(sequence.output_token_ids)
+        seen, counts = _ids(times, logits), _values(times.values(), logits)
         # Subtract the two penalties one after the other, as vLLM does, to get the same rounding.
-        scores = logits[_ids(times, logits)] - params.frequency_penalty * _values(
-            times.values(), logits
-        )
-        logits[_ids(times, logits)] = scores - params.presence_penalty
+        logits[seen] = logits[seen] - params.frequency_penalty * counts - params.presence_penalty
     return logits
 
 

@@ -36,12 +36,10 @@ from minivllm.runtime.sampling.logits_processors import (
 _log = logging.getLogger("minivllm.engine.engine")
 
 _CPU_CHUNK = 200_000
-"""Maximum number of logits per draw on a CPU: their float64 copies stay in the cache, which makes
-top-p a third faster.
-"""
+"""Most logits of a draw on a CPU, where their float64 copies then stay in the cache."""
 
 _GPU_CHUNK = 2**24
-"""Maximum number of logits per draw on a GPU, where few large draws are faster: 128 MiB a copy."""
+"""Most logits of a draw on a GPU, where few large draws are faster: 128 MiB a copy."""
 
 _ROWS_AT_ONCE = 64
 """Rows of logits that are in memory at once: 12 MB for a vocabulary of 49,152."""
@@ -55,10 +53,7 @@ class Sampler:
     """Draws the next token of every sequence in a batch. Keeps no state between calls."""
 
     def __init__(self, eos_token_ids: Collection[int], engine_seed: int = 0) -> None:
-        """
-        eos_token_ids: tokens that are masked until a sequence has `min_tokens`
-        engine_seed: for requests without a seed
-        """
+        """engine_seed: for requests without a seed"""
         self._eos_token_ids = frozenset(eos_token_ids)
         self._engine_seed = engine_seed
 
@@ -68,8 +63,7 @@ class Sampler:
         """Sample one token for each row of `logits: [num_seqs, vocab]` (float32).
 
         Row i belongs to `sequences[i]`. Tokens of `watched` sequences are explained. A call changes
-        neither `logits` nor any other state. A `SamplingError` names the sequence that caused it;
-        the caller can call again without that sequence.
+        neither `logits` nor any other state. A `SamplingError` names the sequence that caused it.
         """
         best_logits, best_ids = best_tokens(logits)
         # Plain greedy rows (often the whole batch) are done.
@@ -151,18 +145,16 @@ class Sampler:
                 return [self.sample_each(row, [own], watched)[0] for row, own in alone]
             if isinstance(error, SamplingError):
                 return [error]
-            sequence = sequences[0]
-            fields = {"sequence": sequence.seq_id}
+            fields = {"sequence": sequences[0].seq_id}
             _log.exception("the sampler failed on one sequence", extra={"fields": fields})
-            return [_no_token(sequence, "the sampler failed on this sequence")]
+            return [_no_token(sequences[0], "the sampler failed on this sequence")]
 
     def _race(
         self, logits: torch.Tensor, sequences: list[Sequence]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Run the race for `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p.
 
-        Returns the weights `[num_rows, vocab]`, the ids of all tokens that have a weight in some
-        row `[num_candidates]`, and weight / arrival time `[num_rows, num_candidates]`.
+        Returns the fields of `Race` for all rows, which have the same `token_ids`.
         """
         weights = to_weights(logits, [sequence.request.params for sequence in sequences])
         keys = [key_for_next_token(sequence, self._engine_seed) for sequence in sequences]
@@ -178,9 +170,8 @@ class Sampler:
 def best_tokens(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the largest logit of each row of `logits: [num_seqs, vocab]` and its index.
 
-    Both are [num_seqs]. As with `logits.max(dim=-1)`, ties go to the lowest index, and a row with a
-    NaN gives NaN. On a CPU this uses NumPy, which compares sixteen numbers at a time and waits for
-    no other threads; torch compares one number at a time.
+    As with `logits.max(dim=-1)`, ties go to the lowest index, and a row with a NaN gives NaN. On a
+    CPU, NumPy compares sixteen numbers at a time, torch one, and NumPy waits for no other threads.
     """
     if logits.device.type != "cpu":
         return logits.max(dim=-1)
@@ -206,10 +197,7 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
     best = {best_id: rank for rank, best_id in enumerate(_best_token_ids(logits, num_best), 1)}
     ranks = {token_id: int(num_better) + 1} | best
     logprobs = (logits[list(ranks)].double() - log_total).tolist()
-    return {
-        i: Logprob(logprob, rank)
-        for (i, rank), logprob in zip(ranks.items(), logprobs, strict=True)
-    }
+    return dict(zip(ranks, map(Logprob, logprobs, ranks.values()), strict=True))
 
 
 def _best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
@@ -233,8 +221,7 @@ def compute_prompt_logprobs(
     The row of token p predicts token p + 1, so the chunk before predicts the first token of a
     chunk. Generation uses only the last row of a prompt; here all rows go through the LM head.
 
-    hidden: [num_tokens, hidden_size], for the plan's tokens
-    compute_logits: [num_rows, hidden_size] -> [num_rows, vocab_size]
+    hidden: [num_tokens, hidden_size]; compute_logits: rows of it -> [num_rows, vocab_size]
     """
     found: list[PromptTokenLogprob] = []
     first_row = 0
@@ -242,7 +229,7 @@ def compute_prompt_logprobs(
         sequence = item.sequence
         # Stop before the last prompt token's row: it predicts the first output token.
         num_rows = min(item.num_tokens, sequence.num_prompt_tokens - 1 - item.start)
-        if sequence.judges_prompt and num_rows > 0:
+        if sequence.wants_prompt_logprobs and num_rows > 0:
             position, num_best = item.start, sequence.request.params.prompt_logprobs
             for rows in hidden[first_row : first_row + num_rows].split(_ROWS_AT_ONCE):
                 for logits in compute_logits(rows):
@@ -281,17 +268,15 @@ def request_seed(request: Request, engine_seed: int) -> int:
 
 def key_for_next_token(sequence: Sequence, engine_seed: int) -> int:
     """Return the key for the token that follows the sequence's last token."""
-    return draw_key(
-        request_seed(sequence.request, engine_seed), sequence.index, sequence.num_tokens
-    )
+    seed = request_seed(sequence.request, engine_seed)
+    return draw_key(seed, sequence.index, sequence.num_tokens)
 
 
 def exponentials(keys: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
     """Return exponentially distributed numbers with mean 1, all finite and above 0.
 
-    `keys: [num_rows]`, `token_ids: [num_tokens]`, both int64. Returns float64
-    `[num_rows, num_tokens]`: entry (i, j) depends on `keys[i]` and `token_ids[j]` only, and is the
-    same on every device except for rounding.
+    `keys: [num_rows]`, `token_ids: [num_tokens]`, both int64. Returns float64: entry (i, j) depends
+    on `keys[i]` and `token_ids[j]` only, and is the same on every device except for rounding.
     """
     # This is output number `token_id + 1` of SplitMix64 with the state `key`. int64 multiplication
     # wraps around, as SplitMix64 requires.

@@ -25,12 +25,9 @@ from minivllm.runtime.progress import Progress, format_bytes
 T = TypeVar("T")
 
 _SMALL_FILES = [
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
     "chat_template.*",
-]
+]  # fmt: skip
 # `model*` excludes second copies in some repositories (`consolidated.safetensors`, `original/`).
 _WEIGHTS, _INDEX = "model*.safetensors", "model.safetensors.index.json"
 
@@ -41,10 +38,7 @@ class HubUnreachableError(ModelDownloadError):
 
 @dataclass(frozen=True)
 class Hub:
-    """The Hub at one endpoint, and its cache on this machine.
-
-    For None, `huggingface_hub` takes endpoint and cache from the environment.
-    """
+    """The Hub and its local cache. For None, `huggingface_hub` asks the environment."""
 
     endpoint: str | None = None
     cache_dir: Path | None = None
@@ -93,9 +87,8 @@ class Hub:
         path = self._snapshot(repo_id, _SMALL_FILES)
         check_checkpoint(path, weights=False)
         if weights:
-            progress(
-                f"Downloading {repo_id} from the Hugging Face Hub ({format_bytes(weight_bytes)})."
-            )
+            size = format_bytes(weight_bytes)
+            progress(f"Downloading {repo_id} from the Hugging Face Hub ({size}).")
             path = self._snapshot(repo_id, [*_SMALL_FILES, _WEIGHTS, _INDEX])
             check_checkpoint(path)
         return path
@@ -150,10 +143,7 @@ def _gated(repo_id: str) -> ModelDownloadError:
 
 
 def _within(deadline_s: float, ask: Callable[[], T]) -> T:
-    """Return the result of `ask` or raise its error. Raises `TimeoutError` after the deadline.
-
-    After a timeout, `ask` continues in the background, and its result is dropped.
-    """
+    """Return the result of `ask`. Raises its error, or `TimeoutError` after the deadline."""
     future: Future[T] = Future()
 
     def work() -> None:

@@ -38,9 +38,8 @@ class ModelCache:
         return path if path.is_dir() else None
 
     def entries(self) -> list[Path]:
-        return sorted(
-            path for path in self._models.glob("*") if path.is_dir() and path.suffix != _PARTIAL
-        )
+        directories = filter(Path.is_dir, self._models.glob("*"))
+        return sorted(path for path in directories if path.suffix != _PARTIAL)
 
     def get_or_create(
         self, key: str, fill: Callable[[Path], None], *, origin: str, progress: Progress
@@ -67,9 +66,8 @@ class ModelCache:
                         shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
             # Explain only errors of files in the cache; the user's source file can fail too.
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) and not str(
-                error.filename
-            ).startswith(str(self.root)):
+            is_ours = str(error.filename).startswith(str(self.root))
+            if not is_ours and error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise ModelError(
                 f"The model cache {self.root} cannot be written ({error.strerror}): free some"

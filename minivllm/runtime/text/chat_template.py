@@ -28,10 +28,7 @@ class ChatTemplate:
     """A compiled template. Several threads can render at once."""
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        """special_tokens: variables of the template, such as `bos_token`
-
-        Raises `InvalidRequestError` if the template cannot be compiled.
-        """
+        """Raises `InvalidRequestError` if the template, which knows `special_tokens`, is broken."""
         # White space is part of the format: one newline too many or too few makes answers worse.
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
@@ -50,18 +47,12 @@ class ChatTemplate:
             ) from error
 
     def render(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
     ) -> str:
         """Render the prompt for the assistant's next message. Raises `InvalidRequestError`."""
-        variables = {
-            "messages": [_plain_message(message) for message in messages],
-            "tools": tools or None,
-            "documents": None,
-            "add_generation_prompt": True,
-            **self._special_tokens,
-        }
+        variables = {"tools": tools or None, "documents": None, "add_generation_prompt": True}
+        variables["messages"] = [_plain_message(message) for message in messages]
+        variables |= self._special_tokens
         pieces, num_characters = [], 0
         try:
             for piece in self._template.generate(variables):
@@ -82,9 +73,7 @@ def _raise_exception(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
 
-def _to_json(
-    value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any
-) -> str:
+def _to_json(value: Any, ensure_ascii: bool = False, indent: Any = None, **options: Any) -> str:
     # Jinja's own filter escapes characters for HTML, but models are not trained on such text.
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
@@ -96,9 +85,8 @@ class _GenerationTag(Extension):
 
     def parse(self, parser: Parser) -> nodes.Scope:
         line = next(parser.stream).lineno
-        return nodes.Scope(
-            parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line
-        )
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
 
 
 def _plain_message(message: Mapping[str, Any]) -> dict[str, Any]:

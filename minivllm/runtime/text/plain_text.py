@@ -33,13 +33,8 @@ class ControlTokens:
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         """Call this before other threads use `backend`: it changes an option for a moment."""
-        texts = sorted(
-            {
-                token.content
-                for token in backend.get_added_tokens_decoder().values()
-                if token.special
-            }
-        )
+        added = backend.get_added_tokens_decoder().values()
+        texts = sorted({token.content for token in added if token.special})
         backend.encode_special_tokens = True
         plain = backend.encode_batch_fast(texts, add_special_tokens=False)
         backend.encode_special_tokens = False
@@ -53,8 +48,8 @@ class ControlTokens:
     ) -> tuple[Sequence[Mapping[str, Any]], dict[str, list[int]]]:
         """Replace the texts of control tokens in `messages` with private characters.
 
-        Returns the messages, and for each private character the token ids of the text that it
-        replaces. Raises `InvalidRequestError` if the messages already use all private characters.
+        Returns the messages, and for each private character the token ids of its text. Raises
+        `InvalidRequestError` if the messages already use all private characters.
         """
         strings = list(_strings(messages))
         written = sorted(set(chain.from_iterable(map(self._any.findall, strings))))

@@ -10,7 +10,6 @@ the model would go on and write both sides of the conversation.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -32,9 +31,7 @@ _TOOLS_IN_CODE = re.compile(r"\{[{%][^}]*\btools\b")
 
 _NAMED_TOKENS = [f"{kind}_token" for kind in ["bos", "eos", "unk", "sep", "pad", "cls", "mask"]]
 _TEXTS_AT_ONCE = 512
-"""How many texts are encoded at once. `plain_text` can cut a message into a hundred thousand
-pieces, and each takes a kilobyte while it is encoded.
-"""
+"""Each takes a kilobyte while it is encoded, and `plain_text` can cut a message into 100,000."""
 
 
 class Tokenizer:
@@ -53,17 +50,13 @@ class Tokenizer:
         added = backend.get_added_tokens_decoder().values()
         ordinary = set(named_tokens.values()) - {t.content for t in added if t.special}
         # This adds no tokens; it marks these tokens as special, in case the file does not.
-        backend.add_special_tokens(
-            [token for token in sorted(ordinary) if backend.token_to_id(token) is not None]
-        )
+        known = [token for token in sorted(ordinary) if backend.token_to_id(token) is not None]
+        backend.add_special_tokens(known)
         self._backend = backend
-        self.named_tokens = named_tokens
-        """For example `{"eos_token": "<|im_end|>"}`."""
-        self._template_source = chat_template
+        self.named_tokens, self._template_source = named_tokens, chat_template
         self._control_tokens = ControlTokens(backend)
-        self._special_ids = frozenset(
-            id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special
-        )
+        all_added = backend.get_added_tokens_decoder()
+        self._special_ids = frozenset(id_ for id_, token in all_added.items() if token.special)
         self._byte_fallback_ids = _byte_fallback_ids(backend)
         limit = float("inf") if num_embeddings is None else num_embeddings
         self.eos_token_ids = frozenset(id_ for id_ in eos_token_ids if id_ < limit)
@@ -93,11 +86,8 @@ class Tokenizer:
                 f"{path} cannot be read ({str(error)!r:.100}): download the model again."
             ) from error
         config = read_json_object_if_there(directory / "tokenizer_config.json")
-        named_tokens = {
-            name: text
-            for name in _NAMED_TOKENS
-            if (text := _token_text(config.get(name))) is not None
-        }
+        texts = {name: _token_text(config.get(name)) for name in _NAMED_TOKENS}
+        named_tokens = {name: text for name, text in texts.items() if text is not None}
         generation_config = read_json_object_if_there(directory / "generation_config.json")
         model_config = read_json_object_if_there(directory / "config.json")
         eos = _ids(generation_config.get("eos_token_id", model_config.get("eos_token_id")))
@@ -119,10 +109,7 @@ class Tokenizer:
         return self._encode([text], add_special_tokens)[0]
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """Return the text of `token_ids`; bytes that are not UTF-8 become U+FFFD.
-
-        Ids without a text are skipped.
-        """
+        """Return the text of all `token_ids` that have one. Invalid UTF-8 becomes U+FFFD."""
         try:
             return self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
         except BaseException as error:
@@ -135,8 +122,7 @@ class Tokenizer:
     ) -> list[int]:
         """Return the prompt for the assistant's next message. Raises `InvalidRequestError`.
 
-        Only the template makes control tokens. Inside a message or a tool, the text of a control
-        token is ordinary text (see `plain_text`).
+        Only the template makes control tokens: inside a message, their texts are ordinary text.
         """
         if not messages:
             raise InvalidRequestError("The conversation is empty: send at least one message.")
@@ -200,9 +186,8 @@ class Tokenizer:
                 # `encode` holds the GIL, for half a second on a long text; the batch functions
                 # release it. `encode_batch_fast` omits texts and positions, and so needs a tenth of
                 # the time and memory.
-                batch = self._backend.encode_batch_fast(
-                    texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
-                )
+                some = texts[start : start + _TEXTS_AT_ONCE]
+                batch = self._backend.encode_batch_fast(some, add_special_tokens=add_special_tokens)
                 token_ids += [encoding.ids for encoding in batch]
         except TypeError:
             raise InvalidRequestError(
@@ -219,10 +204,7 @@ class Tokenizer:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether the library's Rust code panicked, for example because a regex gave up.
-
-    The class of the error cannot be imported, and is not a subclass of `Exception`.
-    """
+    """Whether the library's Rust code panicked, as when a regex gives up. It is no `Exception`."""
     return type(error).__name__ == "PanicException"
 
 
@@ -230,9 +212,8 @@ def _token_text(value: Any) -> str | None:
     """Return the text of a token in tokenizer_config.json: a string, or an object with details."""
     text = value.get("content") if isinstance(value, dict) else value
     # JSON can hold half of a surrogate pair, which is not valid text.
-    return (
-        text if isinstance(text, str) and text == text.encode("utf-8", "ignore").decode() else None
-    )
+    is_text = isinstance(text, str) and text == text.encode("utf-8", "ignore").decode()
+    return text if is_text else None
 
 
 def _ids(value: Any) -> set[int]:
@@ -257,14 +238,8 @@ def _with_bytes(token: str) -> str:
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\ud800" <= c <= "\udfff" else c for c in text)
 
 
-def _settings(part: Any) -> dict[str, Any]:
-    """Return a part of `tokenizer.json`. The whole would take 30 MB for 49,152 tokens."""
-    return {} if part is None else json.loads(part.__getstate__())
-
-
 def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
-    decoder = _settings(backend.decoder)
-    if not any(part["type"] == "ByteFallback" for part in decoder.get("decoders", [])):
+    if backend.decoder is None or backend.decoder.decode(["<0x41>"]) != "A":
         return frozenset()
     ids = (backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
     return frozenset(id_ for id_ in ids if id_ is not None)
@@ -282,7 +257,6 @@ def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> st
             ) from None
     entry = tokenizer_config.get("chat_template")
     if isinstance(entry, list):
-        entry = {
-            item.get("name"): item.get("template") for item in entry if isinstance(item, dict)
-        }.get("default")
+        named = {item.get("name"): item for item in entry if isinstance(item, dict)}
+        entry = named.get("default", {}).get("template")
     return entry if isinstance(entry, str) else None

