@@ -168,26 +168,23 @@ def test_norms_and_silu_equal_the_reference(triton, dtype, seed):
 
 
 class Mixture:
-    """The experts of a layer as stored, and in float64, where `decoder.Experts` is the reference."""
+    """A layer's experts as stored (gate, up and down of each), and in float64 as the reference."""
 
     def __init__(self, stored: list[list[StoredWeight]], make_matrix: type, dtype: torch.dtype):
-        """stored: gate, up and down of each expert"""
         hidden, width = stored[0][0].in_features, stored[0][0].num_rows
         sizes = {"hidden_size": hidden, "moe_intermediate_size": width, "num_experts": len(stored)}
         config = SimpleNamespace(**sizes, num_experts_per_tok=2, norm_topk_prob=True)
         self.exact, self.mixture = Experts(config), Experts(config)
         router = torch.randn(len(stored), hidden).to(dtype)
-        for layer, kind in ((self.exact, torch.float64), (self.mixture, dtype)):
-            layer.gate.weight = nn.Parameter(router.to(kind), requires_grad=False)
-        for (gate, up, down), exact, ours in zip(
-            stored, self.exact.experts, self.mixture.experts, strict=True
-        ):
-            plain = [part.dequantize().double() for part in (gate, up, down)]
-            exact.gate_up_proj.matrix = TorchMatrix(torch.cat(plain[:2]))
-            exact.down_proj.matrix = TorchMatrix(plain[2])
-            ours.gate_up_proj.matrix, ours.down_proj.matrix = (
-                make_matrix(parts) for parts in ([gate, up], [down])
-            )
+        self.exact.gate.weight = nn.Parameter(router.double(), requires_grad=False)
+        self.mixture.gate.weight = nn.Parameter(router.to(DEVICE), requires_grad=False)
+        for i, (*gate_up, down) in enumerate(stored):
+            exact, ours = self.exact.experts[i], self.mixture.experts[i]
+            plain = torch.cat([part.dequantize().double() for part in gate_up])
+            exact.gate_up_proj.matrix = TorchMatrix(plain)
+            exact.down_proj.matrix = TorchMatrix(down.dequantize().double())
+            ours.gate_up_proj.matrix = make_matrix(gate_up)
+            ours.down_proj.matrix = make_matrix([down])
 
     def check(self, ops: DecoderOps, x: torch.Tensor) -> torch.Tensor:
         actual = self.mixture(x, ops)
@@ -201,15 +198,16 @@ class Mixture:
 )
 def test_experts_over_sorted_tokens_equal_the_loop_over_experts(triton, dtype, num_tokens):
     """An expert has no tokens, some, or several blocks of them; no size fills a whole block."""
-    shapes = ((80, 72), (80, 72), (72, 80))
-    weights = [[torch.randn(shape) / 8 for shape in shapes] for _ in range(4)]
-    stored = [[StoredWeight.of_tensor(weight.to(dtype)) for weight in each] for each in weights]
 
     def plain(parts: list[StoredWeight]) -> TorchMatrix:
         return TorchMatrix(plain_weight(parts, dtype, torch.device(DEVICE)))
 
-    ops = DecoderOps(fused_experts=triton.fused_experts)
+    stored = [
+        [StoredWeight.of_tensor((torch.randn(shape) / 8).to(dtype)) for shape in shapes]
+        for shapes in [((80, 72), (80, 72), (72, 80))] * 4
+    ]
     x = torch.randn(num_tokens, 72).to(dtype).to(DEVICE)
+    ops = DecoderOps(fused_experts=triton.fused_experts)
     Mixture(stored, plain, dtype).check(ops, x)
 
 

@@ -308,13 +308,8 @@ static void prepare(struct product *p) {
     }
 }
 
-static void prepare_rounded(struct product *p) {
-    p->rounds = 1;
-    prepare(p);
-}
-
-const struct method exact = {TILE, prepare, turn, multiply},
-                    rounded = {TILE, prepare_rounded, turn, multiply};
+const struct method exact = {TILE, 0, prepare, turn, multiply},
+                    rounded = {TILE, 1, prepare, turn, multiply};
 
 #define AT_ONCE 64
 
@@ -351,6 +346,7 @@ void multiply_all(const struct product *products, int64_t num_products, struct m
                         num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
                 p->panels_a_task = divide_up(num_panels, num_threads * num_rounds);
                 p->num_panel_tasks = divide_up(num_panels, p->panels_a_task);
+                p->rounds = method.rounds;
                 method.prepare(p);
                 turns.sum += turns.num_tasks[num] = part ? 0 : tiles * p->num_turn_tasks;
                 multiplies.sum += multiplies.num_tasks[num++] =

@@ -40,7 +40,7 @@ static inline const float *row_of(const struct product *p, int64_t row) {
 
 /* How linear.c or linear_bf16.c multiplies. */
 struct method {
-    int64_t tile; /* rows */
+    int64_t tile, rounds; /* rows of a tile; whether x is rounded to bfloat16 */
     void (*prepare)(struct product *p);
     task *turn, *multiply;
 };

@@ -148,7 +148,7 @@ static void multiply_tiles(const void *job, int64_t item) {
 static void prepare(struct product *p) { p->num_turn_tasks = 1; }
 
 struct method bf16_method(void) {
-    return has_amx() ? (struct method){TILE, prepare, round_tiles, multiply_tiles} : rounded;
+    return has_amx() ? (struct method){TILE, 1, prepare, round_tiles, multiply_tiles} : rounded;
 }
 
 #else

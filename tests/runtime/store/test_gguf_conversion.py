@@ -157,9 +157,7 @@ def test_the_divisors_of_a_llama_3_file_rotate_as_the_four_numbers_of_its_config
     assert_computes(tmp_path / "out", config, weights)
 
 
-EXPERTS, SHARED = (
-    {f"blk.0.ffn_gate_{kind}.weight": np.ones((2, 32), np.float32)} for kind in ("exps", "shexp")
-)
+ONES = np.ones((2, 32), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +167,8 @@ EXPERTS, SHARED = (
         ("llama", {"metadata": {"llama.rope.scaling.type": "linear"}}, "scaled rotary"),
         ("llama", {"metadata": {"llama.rope.scaling.factor": 4.0}}, "scaled rotary"),
         ("llama", {"metadata": {"llama.rope.scale_linear": 4.0}}, "scaled rotary"),
-        ("llama", {"extra_tensors": EXPERTS}, "ffn_gate_exps"),
-        ("granitemoe", {"extra_tensors": SHARED}, "ffn_gate_shexp"),
+        ("llama", {"extra_tensors": {"blk.0.ffn_gate_exps.weight": ONES}}, "ffn_gate_exps"),
+        ("granitemoe", {"extra_tensors": {"blk.0.ffn_up_shexp.weight": ONES}}, "ffn_up_shexp"),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule.*or a newer GGUF file"),
         ("llama", {"pre": None}, "gpt2/default"),

@@ -73,7 +73,7 @@ def hf_config(arch: str, tied: bool = False) -> PreTrainedConfig:
     sizes |= {"num_key_value_heads": KV_HEADS, "max_position_embeddings": MAX_LENGTH}
     others = {"rope_parameters": {"rope_type": "default", "rope_theta": ROPE_THETA}}
     others |= {"rms_norm_eps": 1e-5, "tie_word_embeddings": tied, "pad_token_id": 0}
-    name = {"qwen3moe": "qwen3_moe"}.get(arch, arch)
+    name = arch.replace("qwen3moe", "qwen3_moe")
     return AutoConfig.for_model(name, **(sizes | others | _HF_KEYS.get(arch, {})))
 
 
@@ -109,8 +109,8 @@ def _join_experts(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _gguf_names(hf_names: Iterable[str], arch: str) -> dict[str, str]:
-    enum = MODEL_ARCH[{"granitemoe": "GRANITE_MOE"}.get(arch, arch.upper())]
-    names = get_tensor_name_map(enum, LAYERS + 2)
+    arch = arch.upper().replace("GRANITEMOE", "GRANITE_MOE")
+    names = get_tensor_name_map(MODEL_ARCH[arch], LAYERS + 2)
     return {name: names.get_name(name, (".weight", ".bias")) for name in hf_names}
 
 
@@ -161,8 +161,8 @@ def write_gguf(
     writer = new_writer(path, arch, hf_config(arch).num_hidden_layers)
     writer.add_head_count_kv(KV_HEADS)
     if "moe" in arch:
-        writer.add_expert_count(_EXPERTS["num_local_experts"])
-        writer.add_expert_used_count(_EXPERTS["num_experts_per_tok"])
+        writer.add_expert_count(4)
+        writer.add_expert_used_count(2)
     writer.add_rope_freq_base(ROPE_THETA)
     writer.add_key_length(HEAD_SIZE)
     writer.add_value_length(HEAD_SIZE)
@@ -188,9 +188,7 @@ def write_gguf(
         if names[name] == integers:
             writer.add_tensor(integers, weight.astype(np.int32))
             continue
-        plain = (
-            weight.ndim == 1 or "ffn_gate_inp" in names[name] or type_ == GGMLQuantizationType.F32
-        )
+        plain = weight.ndim == 1 or "ffn_gate_inp" in names[name]  # llama.cpp keeps routers
         used = GGMLQuantizationType.F32 if plain else type_
         writer.add_tensor(names[name], quantize(weight, used), raw_dtype=used)
     extra = {name: np.array(x, np.float32) for name, x in _TENSORS.get(arch, {}).items()}
