@@ -7,7 +7,7 @@ the router: there are as many blocks as there can be, and a program without an e
 Source: vLLM `vllm/model_executor/layers/fused_moe/{fused_moe,moe_align_block_size}.py`.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,26 +20,32 @@ OUTPUTS, INPUTS = 64, 64
 """How many outputs a program computes, and how many inputs it loads at once."""
 
 
-def moe_align_block_size(
-    experts: torch.Tensor, num_experts: int, block_size: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sort pairs of token and expert by expert, each expert's in whole blocks.
+class SortedPairs(NamedTuple):
+    """Pairs of token and expert, sorted by expert. Two of three experts, in blocks of 4:
 
-    experts: [num_tokens, top_k]; pair // top_k is the token. Two of three experts, blocks of 4:
-
-        experts of the pairs    0 2  1 2  0 2
-        sorted_ids              0 4 - -   2 - - -   1 3 5 -   - - - -     - is 6 or more
-        expert_ids              0         1         2         3 (none)
-
-    Returns sorted_ids, at least [num_blocks * block_size], and expert_ids [num_blocks].
+    experts of the pairs    0 2  1 2  0 2
+    sorted_ids              0 4 - -   2 - - -   1 3 5 -   - - - -     - is 6 or more
+    expert_ids              0         1         2         3 (none)
     """
+
+    sorted_ids: torch.Tensor
+    """At least [num_blocks * block_size]; pair // top_k is the token."""
+    expert_ids: torch.Tensor
+    """[num_blocks]"""
+    num_pairs: int
+    block_size: int
+
+
+def moe_align_block_size(experts: torch.Tensor, num_experts: int, block_size: int) -> SortedPairs:
+    """Sort the pairs of `experts: [num_tokens, top_k]`, each expert's in whole blocks."""
     pairs, numbers = experts.flatten(), torch.arange(num_experts, device=experts.device)
     padding = -(pairs.unsqueeze(1) == numbers).sum(0) % block_size
     # Each expert has a block of padding; what it does not need is sorted behind all experts.
     is_needed = torch.arange(block_size, device=experts.device) < padding.unsqueeze(1)
     padded = torch.cat((pairs, torch.where(is_needed, numbers.unsqueeze(1), num_experts).flatten()))
     sorted_ids = padded.argsort(stable=True)
-    return sorted_ids, padded[sorted_ids[::block_size]][: len(padded) // block_size]
+    expert_ids = padded[sorted_ids[::block_size]][: len(padded) // block_size]
+    return SortedPairs(sorted_ids, expert_ids, len(pairs), block_size)
 
 
 @triton.jit
@@ -87,6 +93,30 @@ def grouped_linear_kernel(
         tl.store(pointers, sums.to(out.dtype.element_ty), mask=is_real)
 
 
+def grouped_linear(
+    x: torch.Tensor,
+    pairs: SortedPairs,
+    table: torch.Tensor,
+    like: torch.Tensor,
+    matrix: int,
+    out_features: int,
+) -> torch.Tensor:
+    """Multiply each pair's row of x by a matrix of its expert: [num_pairs, out_features].
+
+    x: [num_tokens or num_pairs, in_features]
+    table, like, matrix: the matrices are in this column of the table, and laid out like `like`
+    """
+    out = x.new_empty(pairs.num_pairs, out_features)
+    # Otherwise its outputs are side by side in memory.
+    strides = (x.shape[1], 1) if like.is_contiguous() else (1, out_features)
+    grouped_linear_kernel[len(pairs.expert_ids), triton.cdiv(out_features, OUTPUTS)](
+        x, table, like, out, pairs.sorted_ids, pairs.expert_ids, len(table), pairs.num_pairs,
+        x.shape[1], out_features, *strides, MATRIX=matrix, PAIRS_A_ROW=pairs.num_pairs // len(x),
+        ROWS=pairs.block_size, OUTPUTS=OUTPUTS, INPUTS=INPUTS,
+    )  # fmt: skip
+    return out
+
+
 def fused_experts(
     x: torch.Tensor,
     shares: torch.Tensor,
@@ -101,21 +131,8 @@ def fused_experts(
         its down
     gate_up: the `TorchMatrix` of one expert, [2 * width, hidden_size]
     """
-    num_experts, num_pairs = len(table), experts.numel()
-    rows = FEW_ROWS if num_pairs <= FEW_ROWS * num_experts else MANY_ROWS
-    sorted_ids, expert_ids = moe_align_block_size(experts, num_experts, rows)
-
-    def multiply(inputs: torch.Tensor, matrix: int, out_features: int) -> torch.Tensor:
-        out = x.new_empty(num_pairs, out_features)
-        is_contiguous = gate_up.weight.is_contiguous()  # else its outputs are side by side
-        strides = (inputs.shape[1], 1) if is_contiguous else (1, out_features)
-        grouped_linear_kernel[len(expert_ids), triton.cdiv(out_features, OUTPUTS)](
-            inputs, table, gate_up.weight, out, sorted_ids, expert_ids, num_experts, num_pairs,
-            inputs.shape[1], out_features, *strides, MATRIX=matrix,
-            PAIRS_A_ROW=num_pairs // len(inputs), ROWS=rows, OUTPUTS=OUTPUTS, INPUTS=INPUTS,
-        )  # fmt: skip
-        return out
-
-    gated = silu_and_mul(multiply(x, 0, len(gate_up.weight)))
-    results = multiply(gated, 1, x.shape[1]).view(*experts.shape, -1)
-    return (results * shares.unsqueeze(-1)).sum(1)
+    weight, few = gate_up.weight, experts.numel() <= FEW_ROWS * len(table)
+    pairs = moe_align_block_size(experts, len(table), FEW_ROWS if few else MANY_ROWS)
+    gated = silu_and_mul(grouped_linear(x, pairs, table, weight, 0, len(weight)))
+    results = grouped_linear(gated, pairs, table, weight, 1, x.shape[1])
+    return (results.view(*experts.shape, -1) * shares.unsqueeze(-1)).sum(1)

@@ -30,7 +30,6 @@ from support.model.paged_cases import (
     new_seed,  # noqa: F401  (a fixture)
 )
 from support.model.random_weights import random_weight
-from torch import nn
 
 from minivllm.kernels import reference, reference_ops
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
@@ -176,8 +175,8 @@ class Mixture:
         config = SimpleNamespace(**sizes, num_experts_per_tok=2, norm_topk_prob=True)
         self.exact, self.mixture = Experts(config), Experts(config)
         router = torch.randn(len(stored), hidden).to(dtype)
-        self.exact.gate.weight = nn.Parameter(router.double(), requires_grad=False)
-        self.mixture.gate.weight = nn.Parameter(router.to(DEVICE), requires_grad=False)
+        self.exact.gate.weight.data = router.double()
+        self.mixture.gate.weight.data = router.to(DEVICE)
         for i, (*gate_up, down) in enumerate(stored):
             exact, ours = self.exact.experts[i], self.mixture.experts[i]
             plain = torch.cat([part.dequantize().double() for part in gate_up])
