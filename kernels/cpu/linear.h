@@ -56,14 +56,15 @@ struct method {
 static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-extern const struct method exact;   /* in float32; see linear.c */
-extern const struct method rounded; /* x is rounded to bfloat16, as are all parts */
-struct method bf16_method(void);    /* the same, or AMX; see linear_bf16.c */
+#define OURS __attribute__((visibility("hidden"))) /* as `share` in threads.h */
+OURS extern const struct method exact;   /* in float32; see linear.c */
+OURS extern const struct method rounded; /* x is rounded to bfloat16, as are all parts */
+OURS struct method bf16_method(void);    /* the same, or AMX; see linear_bf16.c */
 
 /* Compute several products at the same time. `turned` is like the rows, with one more input if their
    number is odd; for bf16_method, both numbers are rounded up, to multiples of 16 and 32. */
-void multiply_all(const struct product *products, int64_t num_products, struct method method,
-                  int64_t num_threads);
+OURS void multiply_all(const struct product *products, int64_t num_products, struct method method,
+                       int64_t num_threads);
 
 /* One of them; rounds: whether by bf16_method */
 void linear(const float *x, const struct part *parts, float *workspace, float *out,

@@ -167,12 +167,17 @@ def read_gguf_header(path: Path) -> GgufHeader:
             tensors[found.name] = GgufTensor(
                 found.name, shape, found.tensor_type, found.data_offset, found.n_bytes
             )
+        header = GgufHeader(path, metadata, tensors)
+        for key in metadata:
+            # Some files have a number for each layer, such as Granite 4's.
+            if key.endswith(".head_count_kv") and len(numbers := set(read_array(header, key))) == 1:
+                metadata[key] = numbers.pop()
+        return header
     except (ValueError, LookupError, OverflowError, struct.error) as error:
         raise ModelIntegrityError(
             f"{path} is not a complete GGUF file ({str(error)!r:.200}): delete it and download it"
             " again."
         ) from None
-    return GgufHeader(path, metadata, tensors)
 
 
 def read_array(header: GgufHeader, key: str) -> list[Any]:

@@ -159,7 +159,8 @@ def write_gguf(
     joined = _join_experts(weights)
     names = _gguf_names(joined, arch)
     writer = new_writer(path, arch, hf_config(arch).num_hidden_layers)
-    writer.add_head_count_kv(KV_HEADS)
+    # Granite 4's converter writes a number for each layer.
+    writer.add_head_count_kv([KV_HEADS] * LAYERS if arch == "granite" else KV_HEADS)
     if "moe" in arch:
         writer.add_expert_count(4)
         writer.add_expert_used_count(2)
