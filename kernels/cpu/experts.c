@@ -1,9 +1,9 @@
 /* A mixture of experts: choose each token's experts, and run them.
 
-   The tokens of one expert are multiplied together, so a step reads the weights of each expert once,
-   and none of an expert without a token. All experts share the threads in one job: an expert with
-   few tokens keeps no core waiting. A token's result depends on that token only: its scores are
-   summed in one order, and its experts' results are added in ascending order of the experts. */
+   The tokens of one expert are multiplied together, so a step reads the weights of an expert once,
+   or not at all if it has no token. The products of all experts are one job for all threads, so an
+   expert with few tokens keeps no core waiting. A token's result depends on that token only: its
+   scores are summed in one order, and its experts' results in ascending order of the experts. */
 
 #include <math.h>
 #include "linear.h"
@@ -31,11 +31,12 @@ static float dot(const float *a, const float *b, int64_t size) {
 
 static void route_token(const void *job, int64_t token) {
     const struct router *r = job;
+    const int64_t size = r->hidden_size;
     float scores[MAX_EXPERTS];
     char is_chosen[MAX_EXPERTS] = {0};
     float largest = -INFINITY, sum = 0, sum_of_chosen = 0;
     for (int64_t i = 0; i < r->num_experts; i++) {
-        scores[i] = dot(r->x + token * r->hidden_size, r->weight + i * r->hidden_size, r->hidden_size);
+        scores[i] = dot(r->x + token * size, r->weight + i * size, size);
         largest = scores[i] > largest ? scores[i] : largest;
     }
     for (int64_t i = 0; i < r->num_experts; i++) sum += scores[i] = exp_(scores[i] - largest);
@@ -113,18 +114,19 @@ void fused_experts(const float *x, const struct expert *experts, const float *sh
     int64_t num = 0, widest = divide_up(hidden > width ? hidden : width, 32) * 32;
     for (int64_t e = 0, first = 0; e < num_experts; first = ends[e++]) {
         if (ends[e] == first) continue;
-        const struct expert *expert = experts + e;
-        into[num] = (struct product){expert->gate_up, x, tokens + first, ends[e] - first,
-                                            turned, wide + first * expert->gate_up.out_stride};
-        back[num++] = (struct product){expert->down, narrow + first * width, 0,
-                                              ends[e] - first, turned,
-                                              results + first * expert->down.out_stride};
-        turned += divide_up(ends[e] - first, LANES) * LANES * widest;
+        const struct matrix *gate_up = &experts[e].gate_up, *down = &experts[e].down;
+        const int64_t count = ends[e] - first;
+        into[num] = (struct product){*gate_up, x, tokens + first, count, turned,
+                                     wide + first * gate_up->out_stride};
+        back[num++] = (struct product){*down, narrow + first * width, 0, count, turned,
+                                       results + first * down->out_stride};
+        turned += divide_up(count, LANES) * LANES * widest;
     }
     const struct method method = rounds ? bf16_method() : exact;
     multiply_all(into, num, method, num_threads);
     silu_and_mul(wide, experts->gate_up.out_stride, narrow, num_pairs, width, num_threads);
     multiply_all(back, num, method, num_threads);
-    const struct sums sums = {results, shares, places, out, top_k, experts->down.out_stride, hidden};
+    const struct sums sums = {results, shares, places, out,
+                              top_k, experts->down.out_stride, hidden};
     share(add_results, &sums, num_tokens, num_threads, num_pairs * hidden >= LONG_FROM_PRODUCTS);
 }

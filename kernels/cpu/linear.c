@@ -342,7 +342,8 @@ void multiply_all(const struct product *products, int64_t num_products, struct m
                 *p = products[i];
                 p->part = p->matrix.parts + part;
                 /* Use as few rounds as possible; in each round, every thread gets one task. */
-                int64_t num_panels = p->part->num_panels, tiles = divide_up(p->num_rows, method.tile),
+                int64_t num_panels = p->part->num_panels,
+                        tiles = divide_up(p->num_rows, method.tile),
                         num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
                 p->panels_a_task = divide_up(num_panels, num_threads * num_rounds);
                 p->num_panel_tasks = divide_up(num_panels, p->panels_a_task);

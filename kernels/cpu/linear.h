@@ -61,8 +61,8 @@ OURS extern const struct method exact;   /* in float32; see linear.c */
 OURS extern const struct method rounded; /* x is rounded to bfloat16, as are all parts */
 OURS struct method bf16_method(void);    /* the same, or AMX; see linear_bf16.c */
 
-/* Compute several products at the same time. `turned` is like the rows, with one more input if their
-   number is odd; for bf16_method, both numbers are rounded up, to multiples of 16 and 32. */
+/* Compute several products at the same time. `turned` has room for the rows, with one more input if
+   their number is odd; for bf16_method, for 16 rows or a multiple, and for 32 inputs or one. */
 OURS void multiply_all(const struct product *products, int64_t num_products, struct method method,
                        int64_t num_threads);
 

@@ -41,7 +41,9 @@ static int has_amx(void) {
     return permitted;
 }
 
-static int64_t num_blocks(const struct product *p) { return divide_up(p->matrix.in_features, INPUTS); }
+static int64_t num_blocks(const struct product *p) {
+    return divide_up(p->matrix.in_features, INPUTS);
+}
 
 /* Round a tile of rows, and lay it out in tiles. Inputs past the last are zero. */
 static void round_tiles(const void *job, int64_t item) {
@@ -84,7 +86,8 @@ INLINE const uint8_t *tile_of_weights(const struct product *p, const uint8_t *pa
    rows: how many exist, from the first of the tiles */
 INLINE void multiply_panels(const struct product *p, const uint8_t *x, const int tiles,
                             const uint8_t *panel, const int panels, float *out, int64_t rows) {
-    const int64_t blocks = num_blocks(p), next_tile = blocks * TILE_BYTES, next_panel = p->part->panel_bytes;
+    const int64_t blocks = num_blocks(p);
+    const int64_t next_tile = blocks * TILE_BYTES, next_panel = p->part->panel_bytes;
     _Alignas(LINE) uint8_t padded[2][TILE_BYTES];
     _tile_zero(0);
     if (panels > 1) _tile_zero(1);
@@ -130,9 +133,10 @@ static void multiply_tiles(const void *job, int64_t item) {
     for (int i = 0; i < 8; i++) config.bytes[i] = LINE, config.rows[i] = TILE;
     _tile_loadconfig(&config);
     for (; first < end; first += 2 * TILE) {
-        const uint8_t *x = (const uint8_t *)p->turned + first * num_blocks(p) * INPUTS * sizeof(uint16_t);
+        const uint8_t *x = (const uint8_t *)((uint16_t *)p->turned + first * num_blocks(p) * INPUTS);
         const uint8_t *w = part->panels + first_panel * part->panel_bytes;
-        float *out = p->out + part->first_output + first * p->matrix.out_stride + first_panel * LANES;
+        float *out = p->out + first * p->matrix.out_stride + part->first_output +
+                     first_panel * LANES;
         int64_t rows = end - first;
         for (int64_t panel = first_panel; panel < end_panel;
              panel += 2, w += 2 * part->panel_bytes, out += 2 * LANES) {
