@@ -133,7 +133,8 @@ static void multiply_tiles(const void *job, int64_t item) {
     for (int i = 0; i < 8; i++) config.bytes[i] = LINE, config.rows[i] = TILE;
     _tile_loadconfig(&config);
     for (; first < end; first += 2 * TILE) {
-        const uint8_t *x = (const uint8_t *)((uint16_t *)p->turned + first * num_blocks(p) * INPUTS);
+        const uint8_t *x =
+            (const uint8_t *)((uint16_t *)p->turned + first * num_blocks(p) * INPUTS);
         const uint8_t *w = part->panels + first_panel * part->panel_bytes;
         float *out = p->out + first * p->matrix.out_stride + part->first_output +
                      first_panel * LANES;
