@@ -70,10 +70,12 @@ def operations(
     block_size: int,
     num_splits: int = 16,
     has_int8_cache: bool = False,
+    window: int = 0,
 ) -> dict[str, Callable[[], object]]:
     """Return a call of each wrapper, like the engine's calls but over tensors without memory.
 
     has_int8_cache: a KV cache in int8 with scales, which `decode_naive` does not read
+    window: how many tokens a token sees; 0 for all
     """
     num_seqs, num_tokens, num_layers, num_blocks = 32, 256, 4, 1024
     heads, kv_heads, head_size = shape.num_heads, shape.num_kv_heads, shape.head_size
@@ -110,16 +112,18 @@ def operations(
         "reshape_and_cache": lambda: reshape_and_cache(key, value, *caches, slots),
         "copy_blocks": lambda: copy_blocks(all_caches, ids, ids),
         "decode_naive": lambda: decode_naive(*decodes),
-        "decode_grouped": lambda: decode_grouped(*decodes),
-        "decode_split": lambda: decode_split(*decodes, num_splits=num_splits),
+        "decode_grouped": lambda: decode_grouped(*decodes, window=window),
+        "decode_split": lambda: decode_split(*decodes, num_splits=num_splits, window=window),
         "attention_mass": lambda: attention_mass(
-            query[:num_seqs], caches[0], tables, lengths, 0.125
+            query[:num_seqs], caches[0], tables, lengths, 0.125, window
         ),
-        "prefill": lambda: prefill_attention(query, *caches, tables, starts, lengths, 0.125, tiles),
-        "unified_chunks": lambda: unified_attention(query, *batch, has_chunks=True),
-        "unified_decodes": lambda: unified_attention(query[:num_seqs], *batch, has_chunks=False),
+        "prefill": lambda: prefill_attention(query, *batch, tiles, window=window),
+        "unified_chunks": lambda: unified_attention(query, *batch, has_chunks=True, window=window),
+        "unified_decodes": lambda: unified_attention(
+            query[:num_seqs], *batch, has_chunks=False, window=window
+        ),
         "unified_split": lambda: unified_attention(
-            query[:num_seqs], *batch, has_chunks=False, num_splits=num_splits
+            query[:num_seqs], *batch, has_chunks=False, num_splits=num_splits, window=window
         ),
         "rms_norm": lambda: rms_norm(hidden, weight, 1e-5),
         "add_rms_norm": lambda: add_rms_norm(hidden, hidden, weight, 1e-5),
@@ -134,11 +138,12 @@ def operations(
 
 
 def compile_kernels(
-    shapes: list[str], targets: list[str], dtype: str, block_size: int
+    shapes: list[str], targets: list[str], dtype: str, block_size: int, window: int = 0
 ) -> Iterator[CompiledKernel]:
     """Compile the kernels and yield a row for each; a kernel takes a second unless it is cached."""
     for shape in shapes:
-        for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
+        calls = operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size, window=window)
+        for operation, call in calls.items():
             for i, launch in enumerate(record_launches(call)):
                 # The first kernel has the operation's name, later kernels their own.
                 kernel = operation if i == 0 else launch.kernel.__name__.removesuffix("_kernel")
@@ -164,12 +169,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--target", action="append", choices=TARGETS, help="default: all")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--block-size", type=int, default=16)
+    parser.add_argument("--window", type=int, default=0, help="tokens that a token sees; 0: all")
     options = parser.parse_args(arguments)
     rows = compile_kernels(
         options.shape or list(MODEL_SHAPES),
         options.target or list(TARGETS),
         options.dtype,
         options.block_size,
+        options.window,
     )
     if options.json:
         print(json.dumps({"rows": [_as_json(row) for row in rows]}, indent=1))

@@ -93,6 +93,7 @@ def silu_and_mul_kernel(
     gate_up_stride,
     size,
     CHUNK: tl.constexpr,
+    GELU: tl.constexpr,
 ):
     """Program (row, chunk)."""
     row = tl.program_id(0).to(tl.int64)
@@ -101,15 +102,23 @@ def silu_and_mul_kernel(
     pointers = gate_up + row * gate_up_stride + columns
     gate = tl.load(pointers, mask=is_real, other=0.0).to(tl.float32)
     up = tl.load(pointers + size, mask=is_real, other=0.0).to(tl.float32)
-    activated = gate / (1.0 + tl.exp(-gate)) * up
+    power = gate
+    if GELU:  # (1 + tanh(y)) / 2 = 1 / (1 + e^-2y), and 2y = 2 sqrt(2 / pi) (g + 0.044715 g^3)
+        power = gate * (1.5957691216057308 + 0.07135481282 * gate * gate)
+    activated = gate / (1.0 + tl.exp(-power)) * up
     tl.store(out + row * size + columns, activated.to(out.dtype.element_ty), mask=is_real)
 
 
-def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+def silu_and_mul(gate_up: torch.Tensor, gelu: bool = False) -> torch.Tensor:
     """See `minivllm.kernels.reference_ops.silu_and_mul`."""
     num_rows, size = gate_up.shape[0], gate_up.shape[1] // 2
     out = torch.empty(num_rows, size, dtype=gate_up.dtype, device=gate_up.device)
     silu_and_mul_kernel[(num_rows, triton.cdiv(size, ACTIVATION_CHUNK))](
-        gate_up, out, gate_up.stride(0), size, CHUNK=ACTIVATION_CHUNK
+        gate_up, out, gate_up.stride(0), size, CHUNK=ACTIVATION_CHUNK, GELU=gelu
     )
     return out
+
+
+def gelu_tanh_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """See `minivllm.kernels.reference_ops.gelu_tanh_and_mul`."""
+    return silu_and_mul(gate_up, gelu=True)

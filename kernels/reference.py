@@ -41,6 +41,7 @@ def paged_attention(
     query_start_loc: list[int],
     seq_lens: list[int],
     scale: float,
+    window: int = 0,
 ) -> torch.Tensor:
     """Causal attention of a ragged batch over a paged cache, which has this step's keys and values.
 
@@ -49,6 +50,7 @@ def paged_attention(
     key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]
     block_tables: [num_seqs, max_blocks]; entries after a sequence's last block are never read
     scale: factor of the scores, 1 / sqrt(head_size) in every model here
+    window: how many tokens each token sees, itself included; 0 for all
 
     Returns [num_tokens, num_heads, head_size].
     """
@@ -59,12 +61,13 @@ def paged_attention(
         keys = _gather(key_cache, block_tables[i], seq_len)  # [seq_len, num_kv_heads, head_size]
         values = _gather(value_cache, block_tables[i], seq_len)
         for token in range(first, end):
-            num_visible = seq_len - (end - token) + 1  # the token itself and all before it
+            stop = seq_len - (end - token) + 1  # the token itself and all before it
+            visible = slice(max(stop - window, 0) if window else 0, stop)
             for head in range(num_heads):
                 # grouped-query attention: neighbouring query heads share a key head
                 kv_head = head * num_kv_heads // num_heads
-                scores = keys[:num_visible, kv_head] @ query[token, head] * scale
-                output[token, head] = torch.softmax(scores, dim=0) @ values[:num_visible, kv_head]
+                scores = keys[visible, kv_head] @ query[token, head] * scale
+                output[token, head] = torch.softmax(scores, dim=0) @ values[visible, kv_head]
     return output
 
 
@@ -75,6 +78,7 @@ def decode_attention(
     block_tables: torch.Tensor,
     seq_lens: torch.Tensor,
     scale: float,
+    window: int = 0,
 ) -> torch.Tensor:
     """Attention of sequences with one query each, as every decode kernel computes it.
 
@@ -90,8 +94,9 @@ def decode_attention(
         if seq_len > 0:
             rows = slice(i, i + 1)
             output[rows] = paged_attention(
-                query[rows], key_cache, value_cache, block_tables[rows], [0, 1], [seq_len], scale
-            )
+                query[rows], key_cache, value_cache, block_tables[rows], [0, 1], [seq_len], scale,
+                window,
+            )  # fmt: skip
     return output
 
 
@@ -111,6 +116,7 @@ def attention_mass(
     block_tables: torch.Tensor,
     seq_lens: torch.Tensor,
     scale: float,
+    window: int = 0,
 ) -> torch.Tensor:
     """Compute the share of the last token's attention on each block of its sequence.
 
@@ -123,11 +129,12 @@ def attention_mass(
     mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
     for i, seq_len in enumerate(seq_lens.tolist()):
         keys = _gather(key_cache, block_tables[i], seq_len) if seq_len else None
+        first = max(seq_len - window, 0) if window else 0
         for head in range(num_heads if keys is not None else 0):
             weights = torch.softmax(
-                keys[:, head * num_kv_heads // num_heads] @ query[i, head] * scale, dim=0
+                keys[first:, head * num_kv_heads // num_heads] @ query[i, head] * scale, dim=0
             )
-            for position, weight in enumerate(weights.tolist()):
+            for position, weight in enumerate(weights.tolist(), first):
                 mass[i, head, position // block_size] += weight
     return mass
 

@@ -18,10 +18,12 @@ MIN_SCALE = 1e-6
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight, over the last dimension.
+    """x / sqrt(mean(x^2) + eps) * weight, over the last dimension, in the weight's dtype.
 
     x: [num_rows, size]; weight: [size]; returns [num_rows, size]
     """
+    if weight.dtype != x.dtype:
+        return rms_norm(x.to(weight.dtype), weight, eps).to(x.dtype)
     return functional.rms_norm(x, weight.shape, weight, eps)
 
 
@@ -40,6 +42,12 @@ def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up. gate_up: [num_rows, 2 * size], the gates first; returns [num_rows, size]"""
     gate, up = gate_up.chunk(2, dim=-1)
     return functional.silu(gate).mul_(up)  # in place, which takes a third less memory
+
+
+def gelu_tanh_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """gelu(gate) * up, with tanh in place of the normal distribution; shapes as above."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return functional.gelu(gate, approximate="tanh").mul_(up)
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

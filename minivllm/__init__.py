@@ -6,32 +6,36 @@ The names in `__all__` are imported on first use, so `import minivllm` alone tak
 needs no torch.
 """
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from minivllm.version import __version__ as __version__
 
 _HOMES = {
-    "LLM": "minivllm.llm",
-    "LLMEngine": "minivllm.engine.engine",
-    "EngineConfig": "minivllm.config",
-    "SamplingParams": "minivllm.sampling_params",
-    "RequestOutput": "minivllm.outputs",
-    "CompletionOutput": "minivllm.outputs",
-}
-__all__ = [
-    "LLM", "CompletionOutput", "EngineConfig", "LLMEngine", "RequestOutput", "SamplingParams",
-]  # fmt: skip
+    "LLM": "llm", "LLMEngine": "engine.engine", "EngineConfig": "config",
+    "SamplingParams": "sampling_params", "RequestOutput": "outputs", "CompletionOutput": "outputs",
+}  # fmt: skip
+__all__ = [*_HOMES]
 
+TYPE_CHECKING = False  # editors and type checkers take it as true; `typing` is slow to import
 if TYPE_CHECKING:
-    from minivllm.config import EngineConfig
-    from minivllm.engine.engine import LLMEngine
-    from minivllm.llm import LLM
-    from minivllm.outputs import CompletionOutput, RequestOutput
-    from minivllm.sampling_params import SamplingParams
+    from minivllm.config import EngineConfig as EngineConfig
+    from minivllm.engine.engine import LLMEngine as LLMEngine
+    from minivllm.llm import LLM as LLM
+    from minivllm.outputs import CompletionOutput as CompletionOutput
+    from minivllm.outputs import RequestOutput as RequestOutput
+    from minivllm.sampling_params import SamplingParams as SamplingParams
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'minivllm' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """A package's `__getattr__`, which imports a name on first use. homes: name -> its module"""
+
+    def get(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return get
+
+
+__getattr__ = lazy_names(__name__, _HOMES)

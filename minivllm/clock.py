@@ -71,3 +71,6 @@ class SimulatedClock(Clock):
 
     def advance_to(self, now: float) -> None:
         self._now = max(self._now, now)
+
+    def idle(self) -> None:
+        self._now += 0.001

@@ -9,8 +9,8 @@ Source of names and defaults: vLLM `vllm/engine/arg_utils.py`, `vllm/config/`.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Literal, get_args
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Literal, Self, get_args
 
 from msgspec import Meta
 
@@ -29,7 +29,7 @@ AttentionBackendName = Literal[
     "auto", "torch", "cpu", "triton", "triton:naive", "triton:grouped", "triton:split",
     "triton:static", "triton:unified",
 ]  # fmt: skip
-LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
+LinearBackendName = Literal["auto", "cpu", "torch"]
 SpeculativeMethod = Literal["ngram", "draft_model"]
 
 CustomOp = Literal["all", "none", "fused_moe", "rms_norm", "rotary_and_cache", "silu_and_mul"]
@@ -60,8 +60,36 @@ For each slot, there is a row of block ids, long enough for `max_model_len` toke
 """
 
 
+class NestedConfig:
+    """An option with fields of its own: a mapping, or a JSON object on the command line."""
+
+    option = ""
+    """The option's name."""
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """Read a mapping of fields, or a JSON object. Raises `ConfigError` if it has other fields."""
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except (ValueError, RecursionError) as error:
+                raise ConfigError(
+                    f"{cls.option} must be a JSON object ({error}); got {given!r:.100}."
+                ) from None
+        needed = [
+            item.name for item in fields(cls) if item.default is MISSING is item.default_factory
+        ]
+        others = [item.name for item in fields(cls) if item.name not in needed]
+        if not isinstance(given, Mapping) or not {*needed} <= given.keys() <= {*needed, *others}:
+            must = f"must have the fields {' and '.join(needed)}, and " if needed else ""
+            raise ConfigError(
+                f"{cls.option} {must}may have {', '.join(others)}; got {given!r:.100}."
+            )
+        return cls(**given)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeculativeConfig:
+class SpeculativeConfig(NestedConfig):
     """Speculative decoding: how a sequence's next tokens are drafted, so that one step of the model
     can verify several.
 
@@ -69,6 +97,7 @@ class SpeculativeConfig:
     elsewhere, logits that nearly tie may swap. Raises `ConfigError` for an invalid value.
     """
 
+    option = "speculative_config"
     method: SpeculativeMethod
     """`ngram`: repeat what followed the last tokens when they occurred before (prompt lookup).
     `draft_model`: a smaller model with the same vocabulary drafts.
@@ -109,29 +138,21 @@ class SpeculativeConfig:
             object.__setattr__(self, "prompt_lookup_max", longest or 5)  # frozen
             object.__setattr__(self, "prompt_lookup_min", shortest or 5)
 
-    @classmethod
-    def from_json(cls, text: str) -> "SpeculativeConfig":
-        """Read a JSON object, as on the command line."""
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(
-                f"speculative_config must be a JSON object ({error}); got {text!r:.100}."
-            ) from None
-        return cls.of(given)
 
-    @classmethod
-    def of(cls, given: object) -> "SpeculativeConfig":
-        """Read a mapping of fields. Raises `ConfigError` if it is none or has other fields."""
-        needed, *others = (field.name for field in fields(cls) if field.name != "method")
-        if not isinstance(given, Mapping) or not (
-            {"method", needed} <= given.keys() <= {"method", needed, *others}
-        ):
-            raise ConfigError(
-                f"speculative_config must have the fields method and {needed}, and may have"
-                f" {', '.join(others)}; got {given!r:.100}."
-            )
-        return cls(**given)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KVTransferConfig(NestedConfig):
+    """A second memory for keys and values. Raises `ConfigError` for an invalid value."""
+
+    option = "kv_transfer_config"
+    kv_connector: Literal["SimpleCPUOffloadConnector"]
+    """`SimpleCPUOffloadConnector`: blocks in the host's memory, see `kv_transfer.host_tier`."""
+    kv_role: Literal["kv_both"] = "kv_both"
+    """The engine stores blocks and loads them."""
+    kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
+    """The connector's own options, which it checks when the engine is built."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, ConfigError, "kv_transfer_config: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +219,11 @@ class EngineConfig:
     sequence.
     """
 
+    kv_transfer_config: KVTransferConfig | None = None
+    """Keep evicted blocks in a second memory: a `KVTransferConfig` or a dict of its fields, such as
+    `{"kv_connector": "SimpleCPUOffloadConnector"}`. None: they are computed again.
+    """
+
     # Baselines: the methods that paging and continuous batching replaced. For comparisons only.
     kv_cache_allocator: KVCacheAllocator = "paged"
     """`contiguous`: each sequence reserves neighbouring blocks for `max_model_len` tokens."""
@@ -222,7 +248,7 @@ class EngineConfig:
     """
     linear_backend: LinearBackendName = "auto"
     """How linear layers multiply. `cpu`: our CPU kernel (needs AVX2 or NEON, and a C compiler).
-    `onednn`: CPU only. `torch`: any device. `auto`: `cpu`, or else `torch`.
+    `torch`: any device. `auto`: `cpu`, or else `torch`.
     """
     enforce_eager: bool = False
     """Use no CUDA graphs: Python launches every kernel of a decode step."""
@@ -232,9 +258,9 @@ class EngineConfig:
     """Emit why each token of each sequence was chosen (event `token.explained`)."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.speculative_config, SpeculativeConfig | None):
-            parsed = SpeculativeConfig.of(self.speculative_config)
-            object.__setattr__(self, "speculative_config", parsed)  # frozen
+        for cls in (SpeculativeConfig, KVTransferConfig):
+            if not isinstance(given := getattr(self, cls.option), cls | None):
+                object.__setattr__(self, cls.option, cls.of(given))  # frozen
         check_fields(self, ConfigError)
         if self.kv_cache_dtype == "int8":
             object.__setattr__(self, "kv_cache_dtype", "int8_per_token_head")
@@ -245,6 +271,10 @@ class EngineConfig:
             raise ConfigError(
                 "The contiguous allocator cannot share blocks: leave enable_prefix_caching out, or"
                 " use kv_cache_allocator='paged'."
+            )
+        if self.kv_transfer_config is not None and not self.enable_prefix_caching:
+            raise ConfigError(
+                "kv_transfer_config finds blocks by their hashes: leave enable_prefix_caching on."
             )
         if len(self.custom_ops or ()) > 1 and {"all", "none"} & set(self.custom_ops):
             raise ConfigError(

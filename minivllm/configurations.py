@@ -1,15 +1,18 @@
-"""Short names of configurations: `static+contiguous` becomes options of the engine.
-
-Each part of a name sets one option; all others keep the trace's values or the engine's defaults.
-"""
+"""Short names of configurations: `static+contiguous` becomes options of the engine."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from minivllm.errors import ConfigError
 
 _LOOKUP = {"num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 5}
 Options = Mapping[str, object]
+
+
+def _twice(value: int | None) -> int | None:
+    return value and 2 * value
+
+
 PARTS: Mapping[str, Options] = {
     "continuous": {"batching": "continuous"},
     "static": {"batching": "static"},
@@ -20,6 +23,8 @@ PARTS: Mapping[str, Options] = {
     "unchunked": {"enable_chunked_prefill": False},
     "kv-float32": {"kv_cache_dtype": "auto"},
     "kv-int8": {"kv_cache_dtype": "int8_per_token_head"},
+    "evict": {"kv_transfer_config": None},
+    "offload": {"kv_transfer_config": {"kv_connector": "SimpleCPUOffloadConnector"}},
     "plain": {"speculative_config": None},
     "ngram": {"speculative_config": {"method": "ngram", **_LOOKUP}},
     # Only a draft model of the same vocabulary can be right, so there is no default.
@@ -27,8 +32,11 @@ PARTS: Mapping[str, Options] = {
     # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic
     # batching often have such a delay.
     "delay": {"batch_delay": 0.05},
+    "slots-x2": {"max_num_seqs": _twice},
+    # Memory is given in blocks (a race), or in bytes (`compare`).
+    "blocks-x2": {"num_gpu_blocks_override": _twice, "kv_cache_memory_bytes": _twice},
 }
-"""Part of a name -> the options that it sets."""
+"""Part of a name -> the options that it sets, or how it changes the trace's; others stay."""
 
 
 class Configuration(NamedTuple):
@@ -38,7 +46,9 @@ class Configuration(NamedTuple):
 
     def options_for(self, trace_options: Options) -> dict[str, object]:
         """Return the trace's options, with this configuration's options in place of equal names."""
-        options = {**trace_options, **self.options}
+        options = dict(trace_options)
+        for name, value in self.options.items():
+            options[name] = value(options.get(name)) if callable(value) else value
         if options.get("enable_chunked_prefill") is False:
             # A step must have room for the longest prompt.
             budget = "max_num_batched_tokens"
@@ -46,18 +56,12 @@ class Configuration(NamedTuple):
         return options
 
 
-class DraftOptions(Protocol):
-    """A `SpeculativeConfig`. The dashboard parses names, too, and must not import its module."""
-
-    method: str
-
-
 def parse_configuration(
-    name: str, drafts: DraftOptions | None = None, parts: Mapping[str, Options] = PARTS
+    name: str, drafts: Any = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
-    drafts: what the part of its method, `ngram` or `draft_model`, stands for
+    drafts: a `SpeculativeConfig`, which the part of its method (`ngram`, `draft_model`) stands for
     """
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}
@@ -66,16 +70,14 @@ def parse_configuration(
             raise ConfigError(f"{name!r} has the unknown part {part!r}: use {', '.join(parts)}.")
         for option, value in parts[part].items():
             if option in options:
-                both = f"{chosen_by[option]} and {part}"
-                raise ConfigError(f"In {name!r}, {both} exclude each other: leave one out.")
+                raise ConfigError(f"{name!r}: {chosen_by[option]} and {part} exclude each other.")
             options[option], chosen_by[option] = value, part
     drafting = chosen_by.get("speculative_config")
     if drafts is not None and drafts.method == drafting:
         options["speculative_config"] = drafts
     elif drafting == "draft_model":
         raise ConfigError(
-            f"{name!r} does not say which draft model: use minivllm compare with"
-            ' --speculative-config \'{"method": "draft_model", "model": NAME,'
-            ' "num_speculative_tokens": 4}\'.'
+            f"{name!r} needs a draft model: use minivllm compare with --speculative-config"
+            ' \'{"method": "draft_model", "model": NAME, "num_speculative_tokens": 4}\'.'
         )
     return Configuration(name, options)

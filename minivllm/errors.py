@@ -4,6 +4,9 @@ Each error has its own type, and its message says what to change. An `InvalidReq
 before anything is allocated, queued or emitted, so a refused request changes nothing.
 """
 
+import os
+import sys
+
 
 class MinivllmError(Exception):
     """Base of all errors raised by this package."""
@@ -52,10 +55,8 @@ class TritonMissingError(ConfigError):
 
     def __init__(self, what: str, instead: str = "") -> None:
         """what: what needs Triton; instead: an alternative, as the end of a sentence"""
-        import sysconfig  # late: rarely needed
-
         install = "it comes with minivllm on Linux on x86-64 only"
-        if sysconfig.get_platform() == "linux-x86_64":
+        if (sys.platform, os.uname().machine) == ("linux", "x86_64"):
             install = f"pip install '{TRITON}'"
         ways = f"{install}, or {instead}" if instead else install
         super().__init__(f"{what} needs Triton, which is not installed here: {ways}.")

@@ -114,9 +114,7 @@ class LLM:
             raise InvalidRequestError("messages is empty: send at least one message.")
         conversations = [messages] if isinstance(messages[0], dict) else messages
         template = self.llm_engine.tokenizer.apply_chat_template
-        prompts = [
-            {"prompt_token_ids": template(list(conversation))} for conversation in conversations
-        ]
+        prompts = [{"prompt_token_ids": template(list(each))} for each in conversations]
         return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
 
     def beam_search(
@@ -145,19 +143,15 @@ class LLM:
         invalid parameter.
         """
         params = SamplingParams(
-            beam_width=beam_width,
-            max_tokens=max_tokens,
-            length_penalty=length_penalty,
-            early_stopping=early_stopping,
-            ignore_eos=ignore_eos,
-        )
+            beam_width=beam_width, max_tokens=max_tokens, length_penalty=length_penalty,
+            early_stopping=early_stopping, ignore_eos=ignore_eos,
+        )  # fmt: skip
         return self.generate(prompts, dataclasses.replace(params, n=beam_width), use_tqdm=use_tqdm)
 
     def _run(self, num_requests: int, use_tqdm: bool) -> dict[str, RequestOutput]:
         finished: dict[str, RequestOutput] = {}
-        with tqdm(
-            total=num_requests, unit="request", disable=not (use_tqdm and sys.stderr.isatty())
-        ) as bar:
+        quiet = not (use_tqdm and sys.stderr.isatty())
+        with tqdm(total=num_requests, unit="request", disable=quiet) as bar:
             while self.llm_engine.has_unfinished_requests():
                 for output in self.llm_engine.step():
                     if output.error is not None:

@@ -4,12 +4,9 @@ Names and meanings are vLLM's (`vllm/outputs.py`). Changing a result does not af
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from minivllm.errors import RequestFailedError
-
-if TYPE_CHECKING:
-    from minivllm.runtime.sampling.explanation import Explanation
 
 
 @dataclass(slots=True)
@@ -34,8 +31,8 @@ class SampledToken:
     token_id: int
     logprobs: dict[int, Logprob] | None = None
     """By token id, if requested: the sampled token, then the k best other tokens, best first."""
-    explanation: "Explanation | None" = None
-    """Why the token was chosen; None unless the sequence is watched."""
+    explanation: Any = None
+    """Why the token was chosen (`runtime.Explanation`); None unless the sequence is watched."""
 
 
 @dataclass(frozen=True, slots=True)

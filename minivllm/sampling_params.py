@@ -269,13 +269,6 @@ class SamplingParams:
     @property
     def takes_best_logit(self) -> bool:
         """Whether each token is the argmax of the model's logits, without masks or penalties."""
-        return (
-            self.greedy
-            and not self.use_beam_search
-            and not self.min_tokens
-            and not self.logit_bias
-            and self.repetition_penalty == 1.0
-            and self.frequency_penalty == 0.0
-            and self.presence_penalty == 0.0
-            and self.structured_outputs is None
-        )
+        masks = self.use_beam_search or self.min_tokens or self.logit_bias
+        penalties = self.frequency_penalty, self.presence_penalty, self.repetition_penalty - 1.0
+        return self.greedy and not (masks or self.structured_outputs or any(penalties))

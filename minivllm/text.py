@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate, takewhile
+from types import ModuleType
 from zlib import crc32
 
 # Characters that draw nothing or draw elsewhere: controls (C0, DEL, C1), zero-width and direction
@@ -80,11 +81,10 @@ def fit(text: str, width: int) -> str:
         return ""
     if text.isascii() and text.isprintable():
         return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
-    from rich.cells import cell_len, set_cell_size
-
-    if cell_len(text) > width:
-        text = set_cell_size(text, width - 1) + "…"
-    return set_cell_size(text, width)
+    cells = _cells()
+    if cells.cell_len(text) > width:
+        text = cells.set_cell_size(text, width - 1) + "…"
+    return cells.set_cell_size(text, width)
 
 
 def tail(text: str, width: int) -> str:
@@ -107,12 +107,14 @@ def tail(text: str, width: int) -> str:
 
 
 def _num_cells(text: str) -> int:
-    """The width of a clean text. Only other alphabets need rich, which the site's Python lacks."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
+    """The width of a clean text."""
+    return len(text) if text.isascii() else _cells().cell_len(text)
 
-    return cell_len(text)
+
+def _cells() -> ModuleType:
+    from rich import cells  # late: only other alphabets need it, and the site's Python lacks it
+
+    return cells
 
 
 def _num_fitting(text: str, width: int) -> int:

@@ -1,7 +1,5 @@
 """Fixtures for all tests, most of them shared models."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os
@@ -10,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -21,6 +18,8 @@ from support.suites import pytest_terminal_summary  # a hook of pytest
 with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode
 
+from minivllm.config import EngineConfig
+from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.store.model_store import ModelStore, resolve_model
 
@@ -40,11 +39,6 @@ settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate))
 # because tests interrupt such processes.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from minivllm.runtime.loader import LoadedModel
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -97,19 +91,7 @@ def smollm2_path() -> Path:
 @pytest.fixture(scope="session")
 def smollm2(smollm2_path: Path) -> LoadedModel:
     """SmolLM2 in our own decoder, in float32 on the CPU."""
-    from support.engine.identity_runs import base_of
-
-    from minivllm.runtime.loader import load_model
-
-    return load_model(base_of("smollm2"))
-
-
-@pytest.fixture(scope="session")
-def smollm2_peer(smollm2_path: Path) -> PreTrainedModel:
-    """The same weights in transformers."""
-    from support.engine.identity_runs import peer_of
-
-    return peer_of("smollm2")
+    return load_model(EngineConfig(model="smollm2", dtype="float32", device="cpu"))
 
 
 @pytest.fixture(scope="session")

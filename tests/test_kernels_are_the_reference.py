@@ -82,10 +82,35 @@ def test_the_attention_mass_of_every_block_equals_the_reference(triton, shape, s
     case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
     exact = case.decode_query()
     query, key_cache, _, *others = case.decode_arguments(exact)
-    expected = reference.attention_mass(
-        exact, case.exact_caches[0], case.block_tables, case.seq_lens, shape.scale
-    )
-    assert_close(triton.attention_mass(query, key_cache, *others), expected, shape.dtype)
+    for window in (0, 21):
+        expected = reference.attention_mass(
+            exact, case.exact_caches[0], case.block_tables, case.seq_lens, shape.scale, window
+        )
+        mass = triton.attention_mass(query, key_cache, *others, window)
+        assert_close(mass, expected, shape.dtype)
+
+
+@pytest.mark.parametrize("window", [1, 21])
+@pytest.mark.parametrize("name", ["grouped", "split", "static", "unified", "unified, split"])
+def test_decodes_with_a_window_equal_the_reference_and_read_nothing_before_it(
+    triton, name, window, seed
+):
+    case = PagedCase(Shape(80, 3, 8), [1, 20, 22, 150, 0], seed)
+    query = case.decode_query()
+    expected = case.decode_expected(query, window)
+    case.forget([max(length - window, 0) for length in case.lengths])
+    actual = triton.DECODE[name](*case.decode_arguments(query), window=window)
+    assert_close(actual, expected, torch.float32)
+
+
+@pytest.mark.parametrize("window", [21, 40])
+@pytest.mark.parametrize("kernel", ["prefill", "unified", "unified, split"])
+def test_chunks_with_a_window_equal_the_reference_and_read_nothing_before_it(
+    triton, kernel, window, seed
+):
+    case = PagedCase(Shape(64, 3, 8, num_kv_heads=1), [1, 7, 90, 9, 70], seed)
+    actual, expected = triton.run_chunks(triton.CHUNKS[kernel], case, [1, 7, 1, 2, 33], window)
+    assert_close(actual, expected, torch.float32)
 
 
 class NewTokens:
@@ -162,8 +187,9 @@ def test_norms_and_silu_equal_the_reference(triton, dtype, seed):
     normed = triton.add_rms_norm(half_x, sums, half_weight, 1e-5)
     assert_close(normed, reference_ops.add_rms_norm(x, residual, weight, 1e-5), dtype)
     assert_close(sums, residual, dtype)  # the sum is written, too
-    product = triton.silu_and_mul(gate_up.to(dtype).to(DEVICE))
-    assert_close(product, reference_ops.silu_and_mul(gate_up), dtype)
+    for name in ("silu_and_mul", "gelu_tanh_and_mul"):
+        product = getattr(triton, name)(gate_up.to(dtype).to(DEVICE))
+        assert_close(product, getattr(reference_ops, name)(gate_up), dtype)
 
 
 class Mixture:
@@ -213,15 +239,16 @@ def test_experts_over_sorted_tokens_equal_the_loop_over_experts(triton, dtype, n
 # ---- in C ----
 
 
+@pytest.mark.parametrize("window", [0, 1, 21, 70])
 @pytest.mark.parametrize(
     ("head_size", "group", "block_size"), [(16, 3, 4), (64, 7, 16), (48, 1, 1), (256, 4, 16)]
 )
 def test_attention_in_c_equals_the_reference_and_writes_only_new_tokens(
-    head_size, group, block_size
+    head_size, group, block_size, window
 ):
     """Chunks, decodes, shared prefixes, and tokens whose keys and values are cached already."""
     seqs = [Seq(150), Seq(0), Seq(9, 5), Seq(144, 1, 0, 144 // block_size), Seq(0, 33)]
-    shape = {"head_size": head_size, "group": group, "block_size": block_size}
+    shape = {"head_size": head_size, "group": group, "block_size": block_size, "window": window}
     case = CpuCase([*seqs, Seq(20, 6, is_all_cached=True)], **shape)
     backend = case.backend()
     output, expected = case.run(backend), case.reference()
@@ -256,9 +283,9 @@ def test_norms_and_silu_in_c_equal_the_reference(num_rows, size):
     assert_close(normed, reference_ops.add_rms_norm(x, theirs, weight, 1e-5), x.dtype)
     assert torch.equal(ours, theirs)
     gate_up = torch.linspace(-120.0, 120.0, num_rows * 2 * size).view(num_rows, -1)
-    torch.testing.assert_close(
-        ops.silu_and_mul(gate_up), reference_ops.silu_and_mul(gate_up), rtol=2e-6, atol=1e-30
-    )
+    for name, tolerance in (("silu_and_mul", 1e-30), ("gelu_tanh_and_mul", 1e-5)):
+        ours, theirs = (getattr(module, name)(gate_up) for module in (ops, reference_ops))
+        torch.testing.assert_close(ours, theirs, rtol=2e-6, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -19,7 +19,6 @@ from support.tui.driven_app import (
     app_for,
     drawn,
     drive,
-    no_footer,  # noqa: F401
     panel,
     put,
     settle,
@@ -77,7 +76,6 @@ def walk_through(requests: list, options: dict, had: float, walk: list) -> None:
     drive(app, script, (200, 60))
 
 
-@pytest.mark.usefixtures("no_footer")
 @FEW_WALKS
 @given(REQUESTS, OPTIONS, st.floats(0.1, 0.9), WALKS)
 def test_the_painted_screen_equals_the_fold_during_any_walk(
@@ -86,7 +84,6 @@ def test_the_painted_screen_equals_the_fold_during_any_walk(
     walk_through(requests, options, had, walk)
 
 
-@pytest.mark.usefixtures("no_footer")
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
 def test_the_painted_screen_equals_the_fold_after_preemptions_and_forks(
     scenario: str, request: pytest.FixtureRequest

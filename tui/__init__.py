@@ -11,4 +11,13 @@ No module here imports torch or reads the engine itself.
     widgets/   the panels, by subject; screens/ arranges them
     keys/      the table of commands, and the function of each key
     vllm/      the screen for a real vLLM server
+
+The names below are imported on first use, so that a command's `--help` does not wait for Textual.
 """
+
+from minivllm import lazy_names
+
+__getattr__ = lazy_names(__name__, {
+    "COLOURS": "draw.theme", "DashboardApp": "app", "HttpSource": "sources.http_source",
+    "load_keymap": "keys.keymap", "picture": "panels",
+})  # fmt: skip

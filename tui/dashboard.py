@@ -33,7 +33,6 @@ class Dashboard(App[str]):
         if screen is not None and screen.has_panels:
             with self.batch_update():
                 screen.draw()
-                screen.keybar.follow()
 
     @property
     def dashboard_screen(self) -> DashboardScreen | None:

@@ -44,12 +44,15 @@ def block_lse_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Program (sequence, key head, block of the sequence)."""
     seq, kv_head, block = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     seq_len = tl.load(seq_lens + seq)
     first = block * BLOCK_SIZE
     end = tl.minimum(first + BLOCK_SIZE, seq_len)
+    if WINDOW > 0:
+        first = tl.maximum(first, seq_len - WINDOW)
     running_max = tl.full([ROWS], float("-inf"), tl.float32)
     # For a block without tokens, -inf + log2(1) is -inf.
     running_sum = tl.full([ROWS], 1.0, tl.float32)
@@ -83,6 +86,7 @@ def block_lse_kernel(
                 HEAD_SIZE,
                 HEAD_SIZE_PADDED,
                 TILE,
+                WINDOW,
                 False,
             )
             _, _, running_max, running_sum = softmax_update(scores, running_max, running_sum)
@@ -98,6 +102,7 @@ def attention_mass(
     block_tables: torch.Tensor,
     seq_lens: torch.Tensor,
     scale: float,
+    window: int = 0,
 ) -> torch.Tensor:
     """See `minivllm.kernels.reference.attention_mass`."""
     num_seqs, num_heads, head_size = query.shape
@@ -125,6 +130,7 @@ def attention_mass(
         HEAD_SIZE_PADDED=padded_head_size(head_size),
         ROWS=launch.rows_of(group),
         TILE=min(launch.tile, max(MIN_DOT, triton.next_power_of_2(block_size))),
+        WINDOW=window,
         num_warps=launch.num_warps,
     )
     # A row of length 0 has no block, so its softmax is NaN.

@@ -68,6 +68,7 @@ def decode_grouped_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Program (sequence, key head)."""
     seq, kv_head = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -85,10 +86,13 @@ def decode_grouped_kernel(
             HEAD_SIZE_PADDED,
             ROWS,
         )
+        # With a window, the context starts later, and all rows see the same part of it.
+        first = tl.maximum(seq_len - WINDOW, 0) if WINDOW > 0 else 0
         acc, _, running_sum = attend_rows(
             q,
             tl.full([ROWS], 0, tl.int32) + (seq_len - 1),
-            0,
+            first,
+            first,
             seq_len,
             seq_len,
             scale,
@@ -104,6 +108,7 @@ def decode_grouped_kernel(
             HEAD_SIZE_PADDED,
             ROWS,
             TILE,
+            0,
         )
         acc = acc / running_sum[:, None]
     rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
@@ -128,6 +133,7 @@ def decode_grouped(
     seq_lens: torch.Tensor,
     scale: float,
     out: torch.Tensor | None = None,
+    window: int = 0,
 ) -> torch.Tensor:
     """See `minivllm.kernels.reference.decode_attention`. Writes and returns `out` if given."""
     num_seqs, num_heads, head_size = query.shape
@@ -154,6 +160,7 @@ def decode_grouped(
         HEAD_SIZE_PADDED=padded_head_size(head_size),
         ROWS=launch.rows_of(group),
         TILE=launch.tile,
+        WINDOW=window,
         **launch.options,
     )
     return out

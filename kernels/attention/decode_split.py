@@ -107,12 +107,14 @@ def decode_split_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Program (sequence, key head, split)."""
     seq, kv_head, split = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     seq_len = tl.load(seq_lens + seq)
-    num_tokens = tiles_per_split(seq_len, NUM_SPLITS, TILE) * TILE
-    first = split * num_tokens
+    num_visible = tl.minimum(seq_len, WINDOW) if WINDOW > 0 else seq_len
+    num_tokens = tiles_per_split(num_visible, NUM_SPLITS, TILE) * TILE
+    first = seq_len - num_visible + split * num_tokens
     end = tl.minimum(first + num_tokens, seq_len)
     if first < end:
         q = load_group(
@@ -130,6 +132,7 @@ def decode_split_kernel(
             q,
             tl.full([ROWS], 0, tl.int32) + (seq_len - 1),
             first,
+            first,
             end,
             end,
             scale,
@@ -145,6 +148,7 @@ def decode_split_kernel(
             HEAD_SIZE_PADDED,
             ROWS,
             TILE,
+            0,
         )
         rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
         num_heads = tl.num_programs(1) * GROUP
@@ -167,12 +171,15 @@ def reduce_splits_kernel(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Program (sequence, query head): the mean of the parts, weighted by 2^(log-sum-exp)."""
     seq, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    seq_len = tl.load(seq_lens + seq)
+    num_visible = tl.load(seq_lens + seq)
+    if WINDOW > 0:
+        num_visible = tl.minimum(num_visible, WINDOW)
     splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
-    was_written = splits * tiles_per_split(seq_len, NUM_SPLITS, TILE) * TILE < seq_len
+    was_written = splits * tiles_per_split(num_visible, NUM_SPLITS, TILE) * TILE < num_visible
     part = (seq * tl.num_programs(1) + head) * NUM_SPLITS + splits
     lse = tl.load(part_lse + part, mask=was_written, other=float("-inf"))
     mask = was_written[:, None] & (dims[None, :] < HEAD_SIZE)
@@ -196,6 +203,7 @@ def decode_split(
     num_splits: int,
     workspace: SplitWorkspace | None = None,
     out: torch.Tensor | None = None,
+    window: int = 0,
 ) -> torch.Tensor:
     """See `minivllm.kernels.reference.decode_attention`. Writes and returns `out` if given.
 
@@ -203,7 +211,9 @@ def decode_split(
     workspace: for this number of sequences and splits; allocated if not given
     """
     if num_splits == 1:
-        return decode_grouped(query, key_cache, value_cache, block_tables, seq_lens, scale, out)
+        return decode_grouped(
+            query, key_cache, value_cache, block_tables, seq_lens, scale, out, window
+        )
     num_seqs, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
     group = num_heads // num_kv_heads
@@ -216,6 +226,7 @@ def decode_split(
         "HEAD_SIZE": head_size,
         "HEAD_SIZE_PADDED": padded_head_size(head_size),
         "TILE": launch.tile,
+        "WINDOW": window,
     }
     decode_split_kernel[(num_seqs, num_kv_heads, num_splits)](
         query,

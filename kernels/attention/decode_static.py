@@ -92,7 +92,11 @@ class StaticDecode:
         self.seq_lens[num_seqs:] = 0
 
     def __call__(
-        self, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor
+        self,
+        query: torch.Tensor,
+        key_cache: torch.Tensor,
+        value_cache: torch.Tensor,
+        window: int = 0,
     ) -> torch.Tensor:
         """Attend for all rows, once per layer, inside the graph.
 
@@ -110,4 +114,5 @@ class StaticDecode:
             self._num_splits,
             self._workspace,
             self.out,
+            window,
         )

@@ -108,6 +108,8 @@ def score_tile(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
+    # how many positions a row sees, its own included; 0 for all
+    WINDOW: tl.constexpr,
     # whether every row sees every position of the tile; then only the head's padding needs a mask
     IS_FULL: tl.constexpr,
 ):
@@ -132,6 +134,8 @@ def score_tile(
         scores = scores * scales[None, :]
     if not IS_FULL:
         is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
+        if WINDOW > 0:
+            is_visible &= positions[None, :] > last_visible[:, None] - WINDOW
         scores = tl.where(is_visible, scores, float("-inf"))
     return scores, offsets, is_real
 
@@ -157,6 +161,7 @@ def attend_tile(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
     IS_FULL: tl.constexpr,
 ):
     """Add one tile of keys and values; return the new acc, running_max and running_sum."""
@@ -176,6 +181,7 @@ def attend_tile(
         HEAD_SIZE,
         HEAD_SIZE_PADDED,
         TILE,
+        WINDOW,
         IS_FULL,
     )
     weights, correction, running_max, running_sum = softmax_update(scores, running_max, running_sum)
@@ -199,7 +205,8 @@ def attend_rows(
     q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
     last_visible,  # [rows]: the last position that each row sees
     first,  # the rows attend to positions [first, end)
-    seen_by_all,  # every row sees the positions of [first, seen_by_all)
+    seen_from,  # every row sees the positions of [seen_from, seen_by_all)
+    seen_by_all,
     end,
     scale,  # factor of the scores, including log2(e)
     key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
@@ -214,63 +221,39 @@ def attend_rows(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Attend from rows to a range of keys.
 
-    Returns acc [ROWS, HEAD_SIZE_PADDED], running_max and running_sum [ROWS]. The first loop needs
-    no masks, because every row sees the whole of its tiles. For a row that sees no position,
+    Returns acc [ROWS, HEAD_SIZE_PADDED], running_max and running_sum [ROWS]. The loop in the middle
+    needs no masks, because every row sees the whole of its tiles. For a row that sees no position,
     running_sum is 0.
     """
     # Finite, not -inf: for a row that sees nothing, -inf - -inf would be NaN.
     running_max = tl.full([ROWS], -1.0e38, tl.float32)
     running_sum = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
+    if WINDOW > 0:
+        begin = first
+        first += tl.cdiv(tl.maximum(seen_from - first, 0), TILE) * TILE
+        for tile_start in tl.range(begin, tl.minimum(first, end), TILE, num_stages=1):
+            acc, running_max, running_sum = attend_tile(
+                q, acc, running_max, running_sum, last_visible, tile_start, end, scale, key_cache,
+                value_cache, block_table, kv_head, stride_block, stride_slot, stride_head,
+                BLOCK_SIZE, HEAD_SIZE, HEAD_SIZE_PADDED, TILE, WINDOW, False,
+            )  # fmt: skip
     full_end = first + tl.maximum(seen_by_all - first, 0) // TILE * TILE
     for tile_start in range(first, full_end, TILE):
         acc, running_max, running_sum = attend_tile(
-            q,
-            acc,
-            running_max,
-            running_sum,
-            last_visible,
-            tile_start,
-            end,
-            scale,
-            key_cache,
-            value_cache,
-            block_table,
-            kv_head,
-            stride_block,
-            stride_slot,
-            stride_head,
-            BLOCK_SIZE,
-            HEAD_SIZE,
-            HEAD_SIZE_PADDED,
-            TILE,
-            True,
-        )
+            q, acc, running_max, running_sum, last_visible, tile_start, end, scale, key_cache,
+            value_cache, block_table, kv_head, stride_block, stride_slot, stride_head,
+            BLOCK_SIZE, HEAD_SIZE, HEAD_SIZE_PADDED, TILE, WINDOW, True,
+        )  # fmt: skip
     # This loop usually has a single tile, so a pipeline would only cost registers.
     for tile_start in tl.range(full_end, end, TILE, num_stages=1):
         acc, running_max, running_sum = attend_tile(
-            q,
-            acc,
-            running_max,
-            running_sum,
-            last_visible,
-            tile_start,
-            end,
-            scale,
-            key_cache,
-            value_cache,
-            block_table,
-            kv_head,
-            stride_block,
-            stride_slot,
-            stride_head,
-            BLOCK_SIZE,
-            HEAD_SIZE,
-            HEAD_SIZE_PADDED,
-            TILE,
-            False,
-        )
+            q, acc, running_max, running_sum, last_visible, tile_start, end, scale, key_cache,
+            value_cache, block_table, kv_head, stride_block, stride_slot, stride_head,
+            BLOCK_SIZE, HEAD_SIZE, HEAD_SIZE_PADDED, TILE, WINDOW, False,
+        )  # fmt: skip
     return acc, running_max, running_sum

@@ -65,6 +65,7 @@ def prefill_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Program (query tile, key head)."""
     seq = tl.load(tiles + tl.program_id(0) * 2).to(tl.int64)
@@ -83,13 +84,15 @@ def prefill_kernel(
     query_rows = (chunk_start + tokens) * query_stride_token + heads * query_stride_head
     q = tl.load(query + query_rows[:, None] + dims[None, :], mask=mask, other=0.0)
 
-    last_token = tl.minimum(first_token + ROWS // GROUP, chunk_len) - 1
+    first_row = num_computed + first_token
+    last_row = num_computed + tl.minimum(first_token + ROWS // GROUP, chunk_len) - 1
     acc, _, running_sum = attend_rows(
         q,
         num_computed + tokens,
-        0,
-        num_computed + first_token + 1,
-        num_computed + last_token + 1,
+        tl.maximum(first_row + 1 - WINDOW, 0) if WINDOW > 0 else 0,
+        tl.maximum(last_row + 1 - WINDOW, 0) if WINDOW > 0 else 0,
+        first_row + 1,
+        last_row + 1,
         scale,
         key_cache,
         value_cache,
@@ -103,7 +106,10 @@ def prefill_kernel(
         HEAD_SIZE_PADDED,
         ROWS,
         TILE,
+        WINDOW,
     )
+    if WINDOW > 0:  # a row past the chunk's end may see nothing
+        running_sum = tl.where(running_sum > 0.0, running_sum, 1.0)
     acc = acc / running_sum[:, None]
     out_rows = (chunk_start + tokens) * out_stride_token + heads * out_stride_head
     tl.store(out + out_rows[:, None] + dims[None, :], acc.to(out.dtype.element_ty), mask=mask)
@@ -119,6 +125,7 @@ def prefill_attention(
     scale: float,
     tiles: torch.Tensor,
     out: torch.Tensor | None = None,
+    window: int = 0,
 ) -> torch.Tensor:
     """Compute `minivllm.kernels.reference.paged_attention` for the sequences in `tiles`.
 
@@ -152,6 +159,7 @@ def prefill_attention(
         HEAD_SIZE_PADDED=padded_head_size(head_size),
         ROWS=launch.rows_of(group),
         TILE=launch.tile,
+        WINDOW=window,
         **launch.options,
     )
     return out

@@ -79,6 +79,7 @@ def unified_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Program (query tile, key head, split)."""
     tile_tokens: tl.constexpr = ROWS // GROUP
@@ -101,8 +102,11 @@ def unified_kernel(
         flat_tokens = (chunk_start + tokens).to(tl.int64)
         # one past the tile's last token
         end = num_computed + tl.minimum(first_token + tile_tokens, chunk_len)
-        num_positions = tiles_per_split(end, NUM_SPLITS, TILE) * TILE
-        first = split * num_positions
+        # The window of the tile's first row starts at `begin`, that of its last row at `seen_from`.
+        begin = tl.maximum(num_computed + first_token + 1 - WINDOW, 0) if WINDOW > 0 else 0
+        seen_from = tl.maximum(end - WINDOW, 0) if WINDOW > 0 else 0
+        num_positions = tiles_per_split(end - begin, NUM_SPLITS, TILE) * TILE
+        first = begin + split * num_positions
         end = tl.minimum(first + num_positions, end)
         acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
         running_max = tl.zeros([ROWS], tl.float32)
@@ -116,6 +120,7 @@ def unified_kernel(
                 q,
                 num_computed + tokens,
                 first,
+                seen_from,
                 tl.minimum(num_computed + first_token + 1, end),
                 end,
                 scale,
@@ -131,6 +136,7 @@ def unified_kernel(
                 HEAD_SIZE_PADDED,
                 ROWS,
                 TILE,
+                WINDOW,
             )
             acc = acc / tl.where(running_sum > 0.0, running_sum, 1.0)[:, None]
         if NUM_SPLITS == 1:
@@ -188,6 +194,7 @@ def unified_attention(
     num_splits: int = 1,
     workspace: SplitWorkspace | None = None,
     out: torch.Tensor | None = None,
+    window: int = 0,
 ) -> torch.Tensor:
     """Compute `minivllm.kernels.reference.paged_attention` for all tokens of a batch.
 
@@ -236,6 +243,7 @@ def unified_attention(
         BLOCK_SIZE=key_cache.shape[1],
         ROWS=rows,
         TILE=launch.tile,
+        WINDOW=window,
         **launch.options,
         **sizes,
     )

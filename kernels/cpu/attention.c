@@ -10,13 +10,14 @@
    pair is a lane (attention_lanes.h). A decode has few pairs, so the numbers of a head are the
    lanes (`attend_one_row`).
 
-   A part that does not start at the first token continues the softmax of an earlier part. Until a
-   row's last part is done, its output is a sum that is not yet divided by its total.
+   A part can continue the softmax of an earlier part. Until a row's last part is done, its output is
+   a sum that is not yet divided by its total.
 
    Slots after a sequence's end can hold NaN from another request, and 0 * NaN is NaN. So the code
    never computes an address beyond the last visible token; an incomplete tile repeats its first
-   token. */
+   token. The same holds for tokens before the window of a part's first row. */
 
+#include <float.h>
 #include <math.h>
 #include "kv_kinds.h"
 #include "operations.h"
@@ -51,7 +52,10 @@ struct part {
     int64_t first_entry; /* the stretch's first entry in `rows` */
     int64_t first_pair, num_pairs;
     int64_t table; /* start of the block table, in `block_tables` */
-    int64_t begin; /* first token to read */
+    int64_t begin; /* start of the first tile, a multiple of 16 */
+    int64_t first; /* first token to read: after `begin` where a window starts in a tile */
+    int64_t window; /* how many tokens a row sees, at most */
+    int64_t continues; /* whether the rows have an earlier part */
     /* number of tokens that the stretch's first row sees, from the start of the context */
     int64_t limit;
     int64_t grows; /* how many tokens more each next row sees */
@@ -78,19 +82,19 @@ struct walk {
 INLINE struct walk start_walk(const struct step *step, const struct part *part, const int kind) {
     return (struct walk){
         .rows = step->cache,
-        .block = step->block_tables + part->table + part->begin / step->block_size,
-        .in_block = part->begin % step->block_size,
+        .block = step->block_tables + part->table + part->first / step->block_size,
+        .in_block = part->first % step->block_size,
         .block_size = step->block_size,
         .token_stride = row_bytes(kind, 2 * step->num_kv_heads, step->head_size),
     };
 }
 
-/* Find the rows of the next tile's tokens; num_left tokens remain. If none remains, `token` stays
-   unchanged. */
-INLINE void find_tokens(struct walk *walk, int64_t num_left, const char **token) {
-    for (int t = 0; t < TILE && num_left > 0; t++) {
+/* Find the rows of the next tile's tokens, from number `first` of the tile on; num_left tokens
+   remain. If none remains, `token` stays unchanged. */
+INLINE void find_tokens(struct walk *walk, int64_t first, int64_t num_left, const char **token) {
+    for (int t = first; t < TILE && num_left > 0; t++) {
         if (t >= num_left) {
-            token[t] = token[0];
+            token[t] = token[first];
             continue;
         }
         token[t] =
@@ -100,6 +104,7 @@ INLINE void find_tokens(struct walk *walk, int64_t num_left, const char **token)
             walk->block++;
         }
     }
+    for (int t = 0; t < first; t++) token[t] = token[first];
 }
 
 /* The scales of a tile's keys or values; 1 without scales. `head` counts the keys' heads, then the
@@ -126,7 +131,7 @@ struct head_tile {
     const float *query; /* [num_heads, head_size] */
     const char **token, **next;
     int64_t to_key, to_value, kv_head;
-    int length;
+    int first, length; /* the tile's tokens [first, length) are visible */
 };
 
 #define FETCH_NUMBERS(row, i, kind) \
@@ -205,8 +210,10 @@ INLINE void attend_tile(const struct step *step, const struct head_tile *tile, f
     load_scales(step, tile->token, step->num_kv_heads + tile->kv_head, kind, scales);
     for (int head = 0; head < num_heads; head++) {
         float top = largest[head], *score = scores[head];
+        for (int t = 0; t < tile->first; t++) score[t] = -INFINITY;
         for (int t = 0; t < tile->length; t++) top = score[t] > top ? score[t] : top;
         for (int t = 0; t < TILE; t++) score[t] = exp_(score[t] - top);
+        for (int t = 0; t < tile->first; t++) score[t] = 0.0f;
         float shrink = exp_(largest[head] - top); /* for the first tile, it scales zeros */
         total[head] *= shrink;
         for (int t = 0; t < tile->length; t++) total[head] += score[t];
@@ -244,22 +251,23 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
     float *sums = step->out + first_head * head_size,
           *largest = step->largest + first_head, *total = step->total + first_head;
     const int64_t first = first_kv_head * num_heads, end = end_kv_head * num_heads;
-    for (int64_t head = first; head < end && !part->begin; head++) {
+    for (int64_t head = first; head < end && !part->continues; head++) {
         memset(sums + head * head_size, 0, head_size * sizeof(float));
         largest[head] = -INFINITY;
         total[head] = 0.0f;
     }
     struct walk walk = start_walk(step, part, kind);
     const char *next[TILE], *token[TILE];
-    find_tokens(&walk, part->limit - part->begin, next);
+    find_tokens(&walk, part->first - part->begin, part->limit - part->begin, next);
     for (int64_t begin = part->begin; begin < part->limit; begin += TILE) {
-        const int length = part->limit - begin < TILE ? part->limit - begin : TILE;
+        const int length = part->limit - begin < TILE ? part->limit - begin : TILE,
+                  unseen = part->first > begin ? part->first - begin : 0;
         memcpy(token, next, sizeof token);
-        find_tokens(&walk, part->limit - begin - TILE, next);
+        find_tokens(&walk, 0, part->limit - begin - TILE, next);
         for (int64_t head = first; head < end; head += num_heads) {
             const int64_t kv_head = head / num_heads, to_key = kv_head * head_size;
             const struct head_tile tile = {query + head * head_size, token, next, to_key,
-                                           to_key + row_size, kv_head, length};
+                                           to_key + row_size, kv_head, unseen, length};
             attend_tile(step, &tile, sums + head * head_size, largest + head, total + head,
                         head_size, num_heads, kind);
         }

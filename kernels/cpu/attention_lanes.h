@@ -27,8 +27,8 @@ INLINE void attend_lanes(const struct step *step, const struct part *part, int64
     lanes query[MAX_HEAD_SIZE], sums[MAX_HEAD_SIZE], shrink;
     float scores[TILE][WIDTH] __attribute__((aligned(64))), largest[WIDTH], top[WIDTH],
         total[WIDTH];
-    /* limits: how many tokens each lane sees; heads: index of the lane's [row, head] in the step */
-    int64_t limits[WIDTH], heads[WIDTH];
+    /* A lane sees the tokens [starts, limits); heads: index of its [row, head] in the step. */
+    int64_t starts[WIDTH], limits[WIDTH], heads[WIDTH];
 
     for (int lane = 0; lane < WIDTH; lane++) {
         /* A lane without a pair repeats the last pair; its result is not used. */
@@ -37,8 +37,12 @@ INLINE void attend_lanes(const struct step *step, const struct part *part, int64
                 head = kv_head * group + pair % group;
         heads[lane] = row * step->num_kv_heads * group + head;
         limits[lane] = part->limit + part->grows * (pair / group);
-        largest[lane] = part->begin ? step->largest[heads[lane]] : -INFINITY;
-        total[lane] = part->begin ? step->total[heads[lane]] : 0.0f;
+        starts[lane] = limits[lane] - part->window;
+        largest[lane] = -INFINITY;
+        /* A lane may see nothing of the first tile, and -INFINITY - -INFINITY is NaN. */
+        if (starts[lane] > part->begin) largest[lane] = -FLT_MAX;
+        if (part->continues) largest[lane] = step->largest[heads[lane]];
+        total[lane] = part->continues ? step->total[heads[lane]] : 0.0f;
         /* Here and below, KEEP makes the compiler move numbers one by one. Without it, the compiler
            uses gathers and scatters, which are slower. */
         const float *from = step->query + row * step->query_stride + head * head_size,
@@ -48,12 +52,12 @@ INLINE void attend_lanes(const struct step *step, const struct part *part, int64
             KEEP(to);
             *to = kind == FLOAT32 ? from[d] * step->scale : from[d];
         }
-        for (int64_t d = 0; part->begin && d < head_size; d++, to_sum += WIDTH) {
+        for (int64_t d = 0; part->continues && d < head_size; d++, to_sum += WIDTH) {
             KEEP(to_sum);
             *to_sum = before[d];
         }
     }
-    if (!part->begin) memset(sums, 0, head_size * sizeof(lanes));
+    if (!part->continues) memset(sums, 0, head_size * sizeof(lanes));
 
     const int64_t end = limits[WIDTH - 1];
     struct walk walk = start_walk(step, part, kind);
@@ -62,11 +66,11 @@ INLINE void attend_lanes(const struct step *step, const struct part *part, int64
     float key_scales[TILE], value_scales[TILE];
     /* Each number is read once for each lane, so other kinds are converted to float32 first. */
     float floats[2 * TILE * MAX_HEAD_SIZE];
-    find_tokens(&walk, end - part->begin, next);
+    find_tokens(&walk, part->first - part->begin, end - part->begin, next);
     for (int64_t begin = part->begin; begin < end; begin += TILE) {
         const int length = end - begin < TILE ? end - begin : TILE;
         memcpy(token, next, sizeof token);
-        find_tokens(&walk, end - begin - TILE, next);
+        find_tokens(&walk, 0, end - begin - TILE, next);
 
         for (int t = 0; t < TILE; t++) {
             key[t] = (const float *)token[t] + to_key;
@@ -109,19 +113,21 @@ INLINE void attend_lanes(const struct step *step, const struct part *part, int64
             }
         }
 
-        int32_t num_seen[WIDTH];
-        const int has_unseen = limits[0] < begin + TILE;
+        int32_t first_seen[WIDTH], end_seen[WIDTH];
+        const int has_unseen = limits[0] < begin + TILE || starts[WIDTH - 1] > begin;
         for (int lane = 0; lane < WIDTH; lane++) {
-            int64_t left = limits[lane] - begin;
-            num_seen[lane] = left < TILE ? (int32_t)left : TILE;
+            int64_t left = limits[lane] - begin, gone = starts[lane] - begin;
+            end_seen[lane] = left < TILE ? (int32_t)left : TILE;
+            first_seen[lane] = gone < 0 ? 0 : gone < TILE ? (int32_t)gone : TILE;
             top[lane] = largest[lane];
         }
+#define IS_SEEN(t, lane) ((t) >= first_seen[lane] && (t) < end_seen[lane])
         if (has_unseen)
-            EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : -INFINITY;
+            EACH_SCORE scores[t][lane] = IS_SEEN(t, lane) ? scores[t][lane] : -INFINITY;
         EACH_SCORE top[lane] = scores[t][lane] > top[lane] ? scores[t][lane] : top[lane];
         EACH_SCORE scores[t][lane] = exp_(scores[t][lane] - top[lane]);
         /* exp_(-INFINITY) is tiny but not 0, and unseen tokens must have a weight of 0. */
-        if (has_unseen) EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : 0.0f;
+        if (has_unseen) EACH_SCORE scores[t][lane] = IS_SEEN(t, lane) ? scores[t][lane] : 0.0f;
         for (int lane = 0; lane < WIDTH; lane++) {
             float factor = exp_(largest[lane] - top[lane]); /* for the first tile, it scales 0 */
             ((float *)&shrink)[lane] = factor;
@@ -178,4 +184,5 @@ INLINE void attend_pairs(const struct step *step, const struct part *part, int64
 #undef multiply_add_lanes
 #undef broadcast_lanes
 #undef EACH_SCORE
+#undef IS_SEEN
 #undef WIDTH

@@ -124,7 +124,7 @@ void fused_experts(const float *x, const struct expert *experts, const float *sh
     }
     const struct method method = rounds ? bf16_method() : exact;
     multiply_all(into, num, method, num_threads);
-    silu_and_mul(wide, experts->gate_up.out_stride, narrow, num_pairs, width, num_threads);
+    silu_and_mul(wide, experts->gate_up.out_stride, narrow, num_pairs, width, 0, num_threads);
     multiply_all(back, num, method, num_threads);
     const struct sums sums = {results, shares, places, out,
                               top_k, experts->down.out_stride, hidden};

@@ -74,7 +74,7 @@ void run_layers(const struct layer *layers, const struct shape *s, float eps, fl
                      num_threads);
         MULTIPLY(at.normed, layer->gate_up, at.wide);
         silu_and_mul(at.wide, layer->gate_up.out_stride, at.narrow, num_rows, s->intermediate_size,
-                     num_threads);
+                     0, num_threads);
         MULTIPLY(at.narrow, layer->down, at.out);
     }
     for (int64_t i = 0; i < num_rows * size; i++) hidden[i] += at.out[i];

@@ -54,12 +54,23 @@ class CpuOps:
 
     def silu_and_mul(self, x: torch.Tensor) -> torch.Tensor:
         """See `reference_ops.silu_and_mul`."""
-        if not _fits(x):
-            return reference_ops.silu_and_mul(x)
+        return self._act_and_mul(x, 0) if _fits(x) else reference_ops.silu_and_mul(x)
+
+    def gelu_tanh_and_mul(self, x: torch.Tensor) -> torch.Tensor:
+        """See `reference_ops.gelu_tanh_and_mul`."""
+        return self._act_and_mul(x, 1) if _fits(x) else reference_ops.gelu_tanh_and_mul(x)
+
+    def _act_and_mul(self, x: torch.Tensor, gelu: int) -> torch.Tensor:
         num_rows, size = x.shape[0], x.shape[1] // 2
         output = x.new_empty(num_rows, size)
         self._library.silu_and_mul(
-            x.data_ptr(), 2 * size, output.data_ptr(), num_rows, size, torch.get_num_threads()
+            x.data_ptr(),
+            2 * size,
+            output.data_ptr(),
+            num_rows,
+            size,
+            gelu,
+            torch.get_num_threads(),
         )
         return output
 

@@ -72,6 +72,12 @@ class Exercise(NamedTuple):
         return self.folder / "recording.jsonl"
 
     @property
+    def recordings(self) -> list[Path]:
+        """With that of an engine without the fault, if the two are to be compared."""
+        both = self.recording, self.folder / "engine.jsonl"
+        return [path for path in both if path.exists()]
+
+    @property
     def student_file(self) -> str:
         return "answer.toml" if self.finds_bug else f"{self.module.rpartition('.')[2]}.py"
 

@@ -86,9 +86,13 @@ def _faults_of_bug(exercise: Exercise, folder: Path) -> Iterator[str]:
     record(exercise, folder / "fault.jsonl")
     record(exercise, folder / "engine.jsonl", has_fault=False)
     fault, engine = events_in(folder / "fault.jsonl"), events_in(folder / "engine.jsonl")
-    kinds = [sorted((line["step"], line["ev"]) for line in events) for events in (recorded, fault)]
-    if kinds[0] != kinds[1]:
-        yield "the engine with the fault gives another recording"
+    made = fault, engine
+    for path, events in zip(exercise.recordings, made, strict=False):
+        kinds = [
+            sorted((line["step"], line["ev"]) for line in old) for old in (events_in(path), events)
+        ]
+        if kinds[0] != kinds[1]:
+            yield f"the engine gives another recording than {path.name}"
     pairs = zip(fault, engine, strict=False)
     if not any(a != b for a, b in pairs if a["step"] <= right.step):
         yield "the engine without the fault does the same up to the answer's step"

@@ -46,10 +46,10 @@ class Workspace:
         if file.is_file():
             again = f"or start again with `minivllm exercise reset {exercise.name}`"
             raise ExerciseError(f"{file} already exists: continue with it, {again}.")
-        given = exercise.recording.name if exercise.finds_bug else "visible_test.py"
+        given = [path.name for path in exercise.recordings] or ["visible_test.py"]
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name in ("README.md", given):
+            for name in ("README.md", *given):
                 shutil.copyfile(exercise.folder / name, folder / name)
             shutil.copyfile(FOLDER / "assistants.md", folder / "AGENTS.md")
             file.write_text(start_of(exercise), encoding="utf-8")

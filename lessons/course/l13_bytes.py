@@ -3,6 +3,7 @@
 import struct
 from typing import Any
 
+from minivllm import lessons
 from minivllm.events import types as ev
 from minivllm.lessons.shown.quantize import LARGEST_QUANT, Q4Block, dequantize_block, quantize_block
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
@@ -30,18 +31,16 @@ _ROWS = 4
     needs=("preemption",),
 )  # fmt: skip
 def run(L: Teacher) -> Script:
-    from minivllm.lessons.shown.real_weights import Q4_1, first_matrix  # late, because of torch
-
     unpacked = _engine(L, "weights unpacked to float32")
     stored = _engine(L, "weights as stored", linear_backend="auto")
-    matrix = first_matrix(stored.loaded.name)
+    matrix = lessons.first_matrix(stored.loaded.name)
     L.focus("slots")
     yield L.say("""The time of a decode is **bytes over bandwidth**: every step reads all weights,
         for one sequence as for many, and the arithmetic waits for them (lesson 18 has the kernels).
         This lesson makes the pass shorter: the same weights in **fewer bytes**.""")
     yield from _bytes_over_bandwidth(L, unpacked, stored)
     yield from _exact_inside_the_core(L, unpacked, stored, matrix)
-    yield from _a_block(L, matrix, Q4_1)
+    yield from _a_block(L, matrix, lessons.Q4_1)
     yield from _who_gains(L)
     small, large = _room_for_keys(L)
     yield from _capacity(L, small, large)

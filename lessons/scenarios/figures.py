@@ -57,6 +57,15 @@ def _memory_pressure(facts: RunFacts) -> _Numbers:
     )
 
 
+def _two_memories(facts: RunFacts) -> _Numbers:
+    counters = facts.fold.counters
+    return (
+        (counters.stored_blocks, "blocks copied to the host"),
+        (counters.external_prefix_cache_hits, "tokens loaded, not computed"),
+        (counters.evicted_blocks, "evictions"),
+    )
+
+
 def _parallel_sampling(facts: RunFacts) -> _Numbers:
     return ((facts.fold.counters.forked_sequences, "forks"), *_sharing(facts))
 
@@ -105,6 +114,7 @@ _FIGURES: dict[str, Callable[[RunFacts], _Numbers]] = {
     "burst": _burst,
     "long-and-short": _long_and_short,
     "memory-pressure": _memory_pressure,
+    "two-memories": _two_memories,
     "parallel-sampling": _parallel_sampling,
     "beams": _beams,
     "speculation": _speculation,

@@ -39,6 +39,15 @@ STORIES: Mapping[str, Mapping[str, Story]] = {
         "cleo": Story("Tell me a story about a pirate.", 10),
         "dan": Story("Tell me a story about a wizard.", 9),
     },
+    "two-memories": {
+        "ada": Story("Tell me a story about a dragon.", 8),
+        "ben": Story("Tell me a story about a robot.", 4),
+        "cleo": Story("Tell me a story about a pirate.", 3),
+        "dan": Story("Tell me a story about a wizard.", 3),
+        "eve": Story("Tell me a story about Dan and Rosa.", 3),
+        "gil": Story("Tell me a story about a baker.", 17),
+        "hana": Story("Tell me a story about a lighthouse.", 3),
+    },
     # Long prompts, so that there are full blocks to share; the last one is partly full.
     "parallel-sampling": {
         "ada": Story(

@@ -4,6 +4,7 @@
     burst             more requests than batch slots
     long-and-short    a long prompt beside short conversations
     memory-pressure   a KV cache too small for its requests
+    two-memories      blocks that the pool must give up come back from the host's memory
     parallel-sampling four texts for one prompt, which share its blocks until they write
     beams             a beam search that forks its best beams and prunes the others
     speculation       answers that repeat themselves: drafts, and one step that verifies several
@@ -150,6 +151,38 @@ MEMORY_PRESSURE = Scenario(
     ),
 )
 
+
+# The link is slow, so that the virtual clock shows a request that waits for its blocks.
+_TIER = {"num_cpu_blocks": 64, "gigabytes_per_second": 0.01}
+
+TWO_MEMORIES = Scenario(
+    name="two-memories",
+    teaches="A block is copied to the host before its eviction, so nobody computes it twice.",
+    watch="gil and hana need what ada and ben had: it comes back from the host while ivo runs.",
+    options=options(
+        num_blocks=40, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=1024,
+        kv_transfer_config={
+            "kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": _TIER,
+        },
+    ),
+    waves=(
+        (
+            _ask("ada", "Why do cats sleep so much?", 80, system=f"Class one. {_TEACHER}"),
+            _ask("ben", "How do birds fly?", 80, system=f"Class two. {_TEACHER}"),
+        ),
+        (
+            _ask("cleo", "What is a volcano?", 80, system=f"Class three. {_TEACHER}"),
+            _ask("dan", "Why is the sea salty?", 80, system=f"Class four. {_TEACHER}"),
+            _ask("eve", "Where does rain come from?", 80, 40, system=f"Class five. {_TEACHER}"),
+        ),
+        (
+            _ask("gil", "How does a magnet work?", 80, system=f"Class one. {_TEACHER}"),
+            _ask("hana", "Why is the sky blue?", 80, system=f"Class two. {_TEACHER}"),
+            _ask("ivo", "What is a rainbow?", 48),
+        ),
+    ),
+)  # fmt: skip
+
 _BOAT = (
     "Write the first sentence of a story about the keeper of a lighthouse who has not spoken to"
     " anybody for a year, and who one morning finds a small boat on the rocks, and in the boat a"
@@ -281,7 +314,7 @@ STRUCTURED = Scenario(
 )
 
 _ALL = (
-    SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, PARALLEL_SAMPLING, BEAMS, SPECULATION,
-    STRUCTURED,
+    SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, TWO_MEMORIES, PARALLEL_SAMPLING, BEAMS,
+    SPECULATION, STRUCTURED,
 )  # fmt: skip
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _ALL}

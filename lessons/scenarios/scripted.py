@@ -19,6 +19,8 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 class ScriptedRunner:
     """Implements `minivllm.engine.runner.Runner`, and computes nothing."""
 
+    kv_caches, block_bytes = (), 0
+
     def __init__(
         self,
         num_blocks: int,

@@ -119,6 +119,18 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
     ]
 
 
+def _two_memories(facts: RunFacts) -> list[str]:
+    counters = facts.fold.counters
+    return [
+        f"""{plural(counters.stored_blocks, "block")} had been copied to the host's memory before
+        {plural(counters.evicted_blocks, "cached block")} had to be reused.""",
+        f"""{plural(counters.external_prefix_cache_hits, "token")} came back from there, and did not
+        go through the model again.""",
+        """On a CPU both memories are the same RAM, so a copy costs little here. Only the virtual
+        clock models the link between a host and a GPU.""",
+    ]
+
+
 def _parallel_sampling(facts: RunFacts) -> list[str]:
     forked = [request for request in facts.requests.values() if request.num_sequences > 1]
     if not forked:
@@ -299,6 +311,7 @@ _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
     "burst": _burst,
     "long-and-short": _long_and_short,
     "memory-pressure": _memory_pressure,
+    "two-memories": _two_memories,
     "parallel-sampling": _parallel_sampling,
     "beams": _beams,
     "speculation": _speculation,

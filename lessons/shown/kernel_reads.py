@@ -8,6 +8,7 @@ compiled and cannot be traced, so they are interpreted in a separate process.
 import json
 from dataclasses import asdict, dataclass
 
+from minivllm import lessons, runtime
 from minivllm.kernels import interprets_here
 
 SPLITS = 2
@@ -45,13 +46,8 @@ def look(shape: Shape) -> dict[str, Look]:
     """
     fields = asdict(shape) | {"splits": SPLITS}
     if interprets_here():
-        from minivllm.lessons.shown.kernel_looks import look_here  # late, because of Triton
-
-        found = look_here(**fields)
+        found = lessons.look_here(**fields)
     else:
-        # Late, because of torch.
-        from minivllm.runtime.attention.xray import run_interpreted
-
         given = json.dumps(fields).encode()
-        found = json.loads(run_interpreted("minivllm.lessons.shown.kernel_looks", given))
+        found = json.loads(runtime.run_interpreted("minivllm.lessons.shown.kernel_looks", given))
     return {version: Look(**seen) for version, seen in found.items()}

@@ -62,7 +62,7 @@ class Point(NamedTuple):
     operations_per_second: float
 
 
-_ROWS, _COLUMNS_PER_OCTAVE = 10, 2
+_ROWS, _COLUMNS_PER_OCTAVE = 7, 2
 _FIRST_X, _LAST_X = -1, 10
 _FIRST_Y, _LAST_Y = -4, 10
 """The ends of the axes, as powers of 2: operations per byte, trillion operations per second."""
@@ -93,11 +93,10 @@ def roofline(device: Device, points: list[Point]) -> tuple[str, ...]:
         at = (octave - _FIRST_X) * _COLUMNS_PER_OCTAVE
         ticks[at : at + len(str(2**octave))] = str(2**octave)
     return (
-        "trillion operations per second",
         *rows,
         f"     └{'─' * width}",
         f"      {''.join(ticks)}".rstrip(),
-        "      operations per byte",
+        "→ operations/byte   ↑ trillion operations/s",
     )
 
 

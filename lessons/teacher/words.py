@@ -6,10 +6,10 @@ Pictures are drawn at the page's own position in the recording.
 import re
 from itertools import pairwise
 
+from minivllm import tui
 from minivllm.text import clean
 from minivllm.tui.context import Context
 from minivllm.tui.lesson import Page
-from minivllm.tui.panels import picture
 from minivllm.tui.time.transport import Transport
 
 WIDTH = 78
@@ -39,6 +39,6 @@ def page_picture(page: Page) -> list[str]:
     if page.stage is None or page.focus is None or page.position == 0:
         return []
     context = standing_at(page)
-    rows = [clean(row) for row in picture(page.focus, context, WIDTH - 2, PICTURE_HEIGHT)]
+    rows = [clean(row) for row in tui.picture(page.focus, context, WIDTH - 2, PICTURE_HEIGHT)]
     # Of the empty rows above a legend at the panel's foot, keep only one.
     return [row for above, row in pairwise(["", *rows]) if row or above]

@@ -1,8 +1,8 @@
 """The `minivllm` command: finds the subcommand, runs it, and prints an error as one line.
 
-Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. Only the requested
-module is imported, so that `minivllm --help` does not wait for torch. A traceback, in place of an
-error's one sentence, means a bug.
+Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`; one with actions
+sets `run` for each. Only the requested module is imported, so that `minivllm --help` does not wait
+for torch. A traceback, in place of an error's one sentence, means a bug.
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the output pipe was closed
 (`minivllm ... | head`).
@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from minivllm import __version__
@@ -61,9 +62,9 @@ INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
 
 
-def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+def build_parser(command: str | None = None) -> "Parser":
     """Only `command` gets its options, because adding them imports its module."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="minivllm",
         usage="%(prog)s [-h] [--version] COMMAND ...",
         description="A small, fast LLM inference engine that shows its decisions as it runs.\n"
@@ -80,20 +81,29 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog=parser.prog,
         title="commands", description=listed,
     )  # fmt: skip
-    for name, (room, summary) in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         subparser = add_command(subparsers, name, summary)
         if name == command:
-            module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
+            module = module_of(name)
+            subparser.set_defaults(run=getattr(module, "run", None))
             module.add_arguments(subparser)
-            subparser.set_defaults(run=module.run)
     return parser
 
 
-def add_command(
-    commands: "argparse._SubParsersAction", name: str, summary: str
-) -> argparse.ArgumentParser:
+def module_of(command: str) -> ModuleType:
+    """Import a subcommand's module."""
+    folder, _ = COMMANDS[command]
+    return import_module(f"minivllm.cli.{folder}.{command.replace('-', '_')}")
+
+
+def add_command(commands: "argparse._SubParsersAction", name: str, summary: str) -> "Parser":
     about = f"{summary[0].upper()}{summary[1:]}."
     return commands.add_parser(name, help=summary, description=about, allow_abbrev=False)
+
+
+class Parser(argparse.ArgumentParser):
+    def add(self, spec: str, help: str, **more: Any) -> None:
+        add_option(self, spec, help, **more)
 
 
 def add_option(parser: argparse._ActionsContainer, spec: str, help: str, **more: Any) -> None:

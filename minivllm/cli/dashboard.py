@@ -3,14 +3,11 @@
 import argparse
 import gc
 from functools import partial
-from typing import TYPE_CHECKING
 
-from minivllm.cli import add_option
+from minivllm import tui
+from minivllm.cli import Parser, add_option
 from minivllm.cli.terminal import forget_typed_keys, has_utf8
 from minivllm.tui.control import Entry
-
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
 
 _COLLECT_EVERY = 20_000
 """Number of new objects between two runs of the garbage collector."""
@@ -19,18 +16,17 @@ NEXT = "next"
 """Result of `DashboardApp.run` for another dashboard: a server's new engine, or the next lesson."""
 
 
-def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
+def add_dashboard_options(parser: Parser) -> None:
     add = partial(add_option, parser.add_argument_group("dashboard"))
     add("--ascii", "draw with ASCII characters only (the default in a locale without UTF-8)")
     add("--light", "start with the light theme (t switches it)")
-    usual = "minivllm/keys.toml in your configuration folder"
-    add("--keys FILE", f"your own key table (default: {usual})")
+    add("--keys FILE", "your own keys (default: minivllm/keys.toml in your configuration folder)")
 
 
-def add_race_option(parser: argparse.ArgumentParser) -> None:
+def add_race_option(parser: Parser) -> None:
     usual, what = "static+contiguous,continuous+paged", "serve the recording's requests again with"
     how = f"two configurations, side by side (default: {usual}; the names are those of compare)"
-    add_option(parser, "--race A,B", f"{what} {how}", nargs="?", type=_entry, const=usual)
+    parser.add("--race A,B", f"{what} {how}", nargs="?", type=_entry, const=usual)
 
 
 def _entry(text: str) -> Entry:
@@ -40,21 +36,16 @@ def _entry(text: str) -> Entry:
     return Entry(*names)
 
 
-def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":
+def make_app(args: argparse.Namespace, source: object, **options: object) -> "tui.DashboardApp":
     """Create the dashboard for `source` with the options of `add_dashboard_options`."""
-    # Late: Textual, which a command's --help does not need.
-    from minivllm.tui.app import DashboardApp
-    from minivllm.tui.keys.keymap import load_keymap
-
-    ascii = args.ascii or not has_utf8()
-    keymap = load_keymap(args.keys)
-    app = DashboardApp(source, ascii=ascii, keymap=keymap, **options)
+    ascii, keymap = args.ascii or not has_utf8(), tui.load_keymap(args.keys)
+    app = tui.DashboardApp(source, ascii=ascii, keymap=keymap, **options)
     if args.light:
         app.toggle_theme()
     return app
 
 
-def run_app(app: "DashboardApp") -> str | None:
+def run_app(app: "tui.DashboardApp") -> str | None:
     """Run until the user quits; return `NEXT` if another dashboard should be opened.
 
     After a signal or an error, raises `SystemExit` with the exit status.

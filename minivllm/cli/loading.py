@@ -36,14 +36,12 @@ def build_engine(config: EngineConfig, progress: Progress, clock: Clock | None =
 def load_model(config: EngineConfig, progress: Progress) -> "runtime.LoadedModel":
     """Import torch and load the model. Not in the main thread, which gets signals."""
     progress("importing PyTorch")
-    loader = import_module("minivllm.runtime.loader")
-    kernels = ""
-    if config.linear_backend == "auto" and loader.choose_device(config.device).type == "cpu":
+    kernels, on_cpu = "", runtime.choose_device(config.device).type == "cpu"
+    if on_cpu and config.linear_backend == "auto":
         progress("loading the CPU kernels (the first start on a machine also builds them)")
-        cpu = import_module("minivllm.runtime.cpu.load")
-        kernels = cpu.cost_of_no_kernels() or f"kernels: {cpu.load_cpu_ops().description}"
+        kernels = runtime.cost_of_no_kernels() or f"kernels: {runtime.load_cpu_ops().description}"
     progress(f"loading {config.model}   {kernels}".rstrip())
-    return loader.load_model(config, progress)
+    return runtime.load_model(config, progress)
 
 
 @contextmanager
@@ -52,6 +50,7 @@ def loading(model: str) -> Iterator[None]:
     spinner = nullcontext()
     if sys.stderr.isatty():
         text = f"Loading PyTorch and {model} (a first start also builds the kernels) ..."
+        # Rich takes longer to import than most commands need to print their help.
         spinner = import_module("rich.console").Console(stderr=True).status(text)
     with spinner:
         pressed = []

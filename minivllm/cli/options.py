@@ -15,8 +15,8 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from minivllm.cli import add_option
-from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.cli import Parser, add_option
+from minivllm.config import EngineConfig, NestedConfig
 from minivllm.errors import ConfigError
 from minivllm.sampling_params import SamplingParams
 
@@ -27,9 +27,8 @@ NOT_OPTIONS = frozenset({
 """Fields of `SamplingParams` without an option. `--seed` is an option of the engine, and `generate`
 has options for `structured_outputs`.
 """
-SEVERAL_TEXTS = frozenset(
-    {"n", "best_of", "use_beam_search", "beam_width", "length_penalty", "early_stopping"}
-)
+_OF_BEAMS = {"use_beam_search", "beam_width", "length_penalty", "early_stopping"}
+SEVERAL_TEXTS = {"n", "best_of", *_OF_BEAMS}
 """Fields for several outputs per prompt. A command with a single output leaves them out."""
 
 Defaults = Mapping[str, object]
@@ -37,7 +36,7 @@ Defaults = Mapping[str, object]
 _NONE: Defaults = {}
 
 
-def add_engine_options(parser: argparse.ArgumentParser, defaults: Defaults = _NONE) -> None:
+def add_engine_options(parser: Parser, defaults: Defaults = _NONE) -> None:
     """Add all options of `EngineConfig`. The help shows `defaults` in place of the fields'."""
     add_fields(parser.add_argument_group("engine"), EngineConfig, defaults)
 
@@ -48,7 +47,7 @@ def engine_config(args: argparse.Namespace, defaults: Defaults = _NONE) -> Engin
 
 
 def add_sampling_options(
-    parser: argparse.ArgumentParser, defaults: Defaults = _NONE, leave_out: Set[str] = frozenset()
+    parser: Parser, defaults: Defaults = _NONE, leave_out: Set[str] = frozenset()
 ) -> None:
     """Add the options of `SamplingParams` except `leave_out`. The help shows `defaults`."""
     group = parser.add_argument_group("sampling")
@@ -68,7 +67,7 @@ def given_fields(args: argparse.Namespace, cls: type) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if hasattr(args, name)}
 
 
-def add_model_tag(parser: argparse.ArgumentParser) -> None:
+def add_model_tag(parser: Parser) -> None:
     add_option(parser, "MODEL", "the model, same as --model", dest="model_tag", nargs="?")
 
 
@@ -132,10 +131,10 @@ def _kind(hint: Any) -> dict[str, Any]:
             values = {"true": True, "false": False}
             metavar = "{" + ",".join([*values, *get_args(*words)]) + "}"
             return {"type": lambda text: values.get(text, text), "metavar": metavar}
-    if hint is SpeculativeConfig:
-        return {"action": ReadSpeculativeConfig, "metavar": "JSON"}
     if hint is bool:
         return {"action": argparse.BooleanOptionalAction}
+    if isinstance(hint, type) and issubclass(hint, NestedConfig):
+        return {"action": ReadConfig, "const": hint, "metavar": "JSON"}
     if get_origin(hint) is Literal:
         return {"choices": get_args(hint)}
     if get_origin(hint) is list:
@@ -143,11 +142,13 @@ def _kind(hint: Any) -> dict[str, Any]:
     return {"type": hint, "metavar": {int: "N", float: "X", str: "TEXT"}[hint]}
 
 
-class ReadSpeculativeConfig(argparse.Action):
-    """Parses a JSON object. As a `type`, its `ConfigError` would be printed after the usage."""
+class ReadConfig(argparse.Action):
+    """Parses the JSON object of the class `const`. As a `type`, its `ConfigError` would be printed
+    after the usage.
+    """
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        setattr(namespace, self.dest, SpeculativeConfig.from_json(values))
+        setattr(namespace, self.dest, self.const.of(values))
 
 
 def seconds(text: str) -> float:

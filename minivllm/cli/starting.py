@@ -13,9 +13,8 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import TYPE_CHECKING
 
-from minivllm import __version__
+from minivllm import __version__, tui
 from minivllm.cli.dashboard import make_app, run_app
 from minivllm.cli.terminal import forget_typed_keys
 from minivllm.engine.engine_thread import EngineThread
@@ -24,9 +23,6 @@ from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS, DashboardModel
-
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
 
 Built = tuple[Started, EngineThread | None]
 """What the dashboard gets, and a thread that is not started; a lesson runs its engine without one.
@@ -39,7 +35,7 @@ class Starting:
     def __init__(self, build: Callable[[Progress], Built]) -> None:
         self.started: Future[Started] = Future()
         self.text = ""
-        self.app: DashboardApp
+        self.app: tui.DashboardApp
         """The dashboard, before `build` is called."""
         self.result: str | None = None
         """What `run_app` has returned."""

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, MutableSequence
 from heapq import heapify, heappop, heappush
+from itertools import takewhile
 from typing import NamedTuple
 
 from minivllm.config import Batching
@@ -30,7 +31,7 @@ class RequestQueue(ABC):
         fcfs      first come, first served; the victim is the newest running sequence
         priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
-    A sequence whose grammar is not compiled yet keeps its place, and the sequences behind it pass.
+    A sequence that waits for its grammar or for a load keeps its place, and those behind it pass.
     With fcfs, a preempted sequence goes to the front of the queue; with priority, to its usual
     place.
     """
@@ -47,11 +48,11 @@ class RequestQueue(ABC):
         return self.add(sequence)
 
     def peek(self) -> Sequence:
-        """Return the next sequence; the first of all if all wait for their grammars."""
+        """Return the next sequence that is not blocked; the first of all if all are."""
         first = next(iter(self))
-        if not first.request.awaits_grammar:  # nearly always
+        if not first.is_blocked:  # nearly always
             return first
-        return next((sequence for sequence in self if not sequence.request.awaits_grammar), first)
+        return next((sequence for sequence in self if not sequence.is_blocked), first)
 
     def pop(self) -> Sequence:
         """Remove and return the next sequence."""
@@ -83,8 +84,12 @@ class FCFSRequestQueue(RequestQueue):
         return len(self._queue) - 1
 
     def add_preempted(self, sequence: Sequence) -> int:
-        self._queue.appendleft(sequence)
-        return 0
+        # Older sequences that wait for a load or a grammar have been passed: it stays behind them.
+        number = sequence.request.arrival_number
+        older = takewhile(lambda other: other.request.arrival_number < number, self._queue)
+        position = sum(1 for _ in older)
+        self._queue.insert(position, sequence)
+        return position
 
     def choose_victim(self, running: list[Sequence]) -> Sequence:
         return running[-1]
@@ -147,8 +152,8 @@ class AdmissionPolicy:
         None. `now`: seconds, as `arrival_time`.
         """
         first = waiting.peek()
-        if first.request.awaits_grammar:
-            return Hold("grammar_not_compiled", 0, 0)
+        if first.is_blocked:
+            return Hold(*first.deferred)
         if first.status is RequestStatus.PREEMPTED or first.request.arrival_number in self._let_in:
             return None
         return self._hold_newcomer(waiting, running, nothing_scheduled, now)

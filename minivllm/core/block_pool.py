@@ -15,6 +15,7 @@ Source: vLLM `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from minivllm.errors import BlockPoolError
 from minivllm.events import types as ev
@@ -97,13 +98,16 @@ class FreeKVCacheBlockQueue:
         left.next_free = right.prev_free = block
         self.num_free_blocks += 1
 
+    def __iter__(self) -> Iterator[KVCacheBlock]:
+        """Yield the free blocks in the order of reuse."""
+        block = self._head.next_free
+        while block is not self._tail:
+            yield block
+            block = block.next_free
+
     def ids(self) -> list[int]:
         """Return all free block ids in the order of reuse. O(free blocks): for views and tests."""
-        ids, block = [], self._head.next_free
-        while block is not self._tail:
-            ids.append(block.block_id)
-            block = block.next_free
-        return ids
+        return [block.block_id for block in self]
 
 
 class BlockPool:

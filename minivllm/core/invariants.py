@@ -29,6 +29,8 @@ def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) 
     plan: just made, and not sampled yet; None checks only the rules that hold at any time
     """
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler, plan)]
+    if scheduler.connector is not None:
+        violations += scheduler.connector.violations()
     if plan is not None:
         violations += _plan(scheduler, plan)
     return [Violation(*violation) for violation in violations]
@@ -87,7 +89,8 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
     scheduled = plan.scheduled if plan else ()
     num_drafts = {item.sequence: len(item.draft_token_ids) for item in scheduled}
     waiting, running = list(scheduler.waiting), scheduler.running
-    slots = [sequence.slot for sequence in running]
+    loading = [s for s in waiting if s.status is RequestStatus.WAITING_FOR_REMOTE_KVS]
+    slots = [sequence.slot for sequence in [*running, *loading]]
     if len(set(slots)) != len(slots) or None in slots:
         yield "every running sequence has its own slot", f"{slots}"
     kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
@@ -97,7 +100,7 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
         detail = f"{slots}, {kept}, {scheduler.slots.free}"
         yield "every slot is either taken, kept or free", detail
     for request in scheduler.requests.values():
-        runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
+        runs = any(sequence.slot is not None for sequence in request.sequences)
         if len(request.kept_slots) != (request.num_unforked if runs else 0):
             yield "a running request keeps a slot for each future fork", f"{request.request_id}"
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
@@ -105,6 +108,8 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
         yield "every unfinished sequence either waits or runs", f"{unfinished}"
     for sequence in waiting:
+        if sequence in loading:
+            continue
         if sequence.block_table or sequence.status not in _WAITING:
             yield "a waiting sequence holds no block", f"{sequence!r}"
     for sequence in running:
@@ -150,7 +155,9 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
     # After the limit is lowered, running sequences stay, but no sequence is admitted above it.
     num_kept = sum(len(request.kept_slots) for request in scheduler.requests.values())
     num_taken = len(scheduler.running) + num_kept
-    if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
+    # A sequence that has loaded took its slot earlier.
+    admits = scheduler.connector is None and any(item.starts_fresh for item in plan.scheduled)
+    if num_taken > scheduler.slots.limit and admits:
         detail = f"{num_taken} of {scheduler.slots.limit}"
         yield "no sequence is admitted above max_num_seqs", detail
     written: list[int] = []
@@ -167,7 +174,8 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
         yield "no sequence is admitted in a step that preempts", f"{plan.preempted}"
     has_work = scheduler.running or scheduler.waiting
     waits_for_company = any(
-        (sequence.deferred or [""])[0] in ("batch_delay", "grammar_not_compiled")
+        (sequence.deferred or [""])[0]
+        in ("batch_delay", "grammar_not_compiled", "waiting_for_remote_kvs")
         for sequence in scheduler.waiting
     )
     # A preemption counts as progress, too: waiting beams may need the freed blocks.

@@ -25,15 +25,17 @@ class Grammar(Protocol):
 
 
 class RequestStatus(IntEnum):
-    """A sequence's state. All states after PREEMPTED are final."""
+    """A sequence's state. All states after WAITING_FOR_REMOTE_KVS are final."""
 
     WAITING = 0
     RUNNING = 1
     PREEMPTED = 2
-    FINISHED_STOPPED = 3
-    FINISHED_LENGTH_CAPPED = 4
-    FINISHED_ABORTED = 5
-    FINISHED_PRUNED = 6
+    WAITING_FOR_REMOTE_KVS = 3
+    """Its blocks are being loaded from a second memory."""
+    FINISHED_STOPPED = 4
+    FINISHED_LENGTH_CAPPED = 5
+    FINISHED_ABORTED = 6
+    FINISHED_PRUNED = 7
     """A beam that its search dropped. vLLM has no such state: there, a beam is a request."""
 
     @property
@@ -43,7 +45,7 @@ class RequestStatus(IntEnum):
 
 
 # Looking up an enum member costs several times as much as comparing it.
-_LAST_UNFINISHED = RequestStatus.PREEMPTED
+_LAST_UNFINISHED = RequestStatus.WAITING_FOR_REMOTE_KVS
 _FINISH_REASONS = {
     RequestStatus.FINISHED_STOPPED: "stop",
     RequestStatus.FINISHED_LENGTH_CAPPED: "length",
@@ -79,7 +81,7 @@ class Sequence:
 
     # Written only by the scheduler.
     slot: int | None = None
-    """Row of the batch while the sequence runs; None while it waits."""
+    """Row of the batch while the sequence runs or loads its blocks, else None."""
     deferred: tuple[DeferReason, int, int] | None = None
     """Why the sequence was not admitted in the last attempt: (reason, need, free)."""
 
@@ -95,6 +97,11 @@ class Sequence:
     @property
     def is_finished(self) -> bool:
         return self.status > _LAST_UNFINISHED
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it waits for its grammar or its blocks, so that sequences behind it pass."""
+        return self.request.awaits_grammar or self.status is RequestStatus.WAITING_FOR_REMOTE_KVS
 
     @property
     def wants_prompt_logprobs(self) -> bool:

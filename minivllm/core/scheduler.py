@@ -18,6 +18,10 @@ Scheduling changes *when* a token is computed, never *which* token it is.
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from minivllm.config import EngineConfig
 from minivllm.core.admission import (
     AdmissionPolicy,
@@ -26,7 +30,7 @@ from minivllm.core.admission import (
     RequestQueue,
     create_request_queue,
 )
-from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
+from minivllm.core.kv_cache_manager import ComputedBlocks, KVCacheManager, Shortage
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import (
     NO_DRAFTS,
@@ -38,6 +42,9 @@ from minivllm.core.scheduler_output import (
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
+
+if TYPE_CHECKING:
+    from minivllm.kv_transfer import KVConnector
 
 
 class Scheduler:
@@ -71,6 +78,8 @@ class Scheduler:
             config.batching, config.batch_delay, config.batch_size or config.max_num_seqs
         )
         self._bus, self._drafter = bus, drafter
+        self.connector: KVConnector | None = None
+        """A second memory for blocks, set by the engine if it has one."""
 
     # ---- requests in and out ----
 
@@ -100,9 +109,12 @@ class Scheduler:
         request = sequence.request
         if sequence.status is RequestStatus.RUNNING:
             self.running.remove(sequence)
-            self.slots.release(sequence, for_fork=pruned)
         else:
             self.waiting.remove(sequence)
+        if sequence.slot is not None:
+            self.slots.release(sequence, for_fork=pruned)
+        if self.connector is not None:
+            self.connector.request_finished(sequence)
         self.kv_cache_manager.free(sequence)
         sequence.status = status
         sequence.stop_reason = stop_reason
@@ -133,7 +145,11 @@ class Scheduler:
         if self._bus.active:
             self._bus.emit(ev.StepBegin, self.max_num_batched_tokens)
         plan = SchedulerOutput(self.step, self.max_num_batched_tokens)
+        if self.connector is not None:
+            self.connector.begin_step()
         budget = self._spend_budget(plan, now)
+        while self.connector is not None and self.connector.has_begun():
+            budget = self._schedule_waiting(plan, budget, now)  # those behind a load may pass
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
         budget = self._drafter.add_drafts(plan, budget)
@@ -191,6 +207,8 @@ class Scheduler:
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
         """Admit waiting sequences while budget, slots and blocks last; return the unused budget."""
+        if self.connector is not None:
+            budget = self._schedule_loaded(plan, budget)
         while self.waiting:
             sequence = self.waiting.peek()
             if hold := self._hold(sequence, plan, budget, now):
@@ -202,6 +220,24 @@ class Scheduler:
             plan.scheduled.append(item)
             self._commit(item)
             budget -= item.num_tokens
+        return budget
+
+    def _schedule_loaded(self, plan: SchedulerOutput, budget: int) -> int:
+        """Admit sequences that have loaded, wherever they are in the queue: they have slots and
+        blocks, and need only budget. Returns the unused budget.
+        """
+        for sequence, num_cached in list(self.connector.loaded.items()):
+            start = min(num_cached, sequence.num_tokens - 1)
+            if num_tokens := self._first_chunk(sequence, start, budget):
+                del self.connector.loaded[sequence]
+                # Give back what the first chunk does not need, as after any admission.
+                self.kv_cache_manager.shrink(sequence, max(start + num_tokens, num_cached))
+                self.waiting.remove(sequence)
+                self._admit(sequence, num_cached, start)
+                item = ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
+                plan.scheduled.append(item)
+                self._commit(item)
+                budget -= num_tokens
         return budget
 
     def _hold(
@@ -221,7 +257,7 @@ class Scheduler:
     def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
         """Give the first waiting sequence blocks, a slot and a first chunk.
 
-        If the sequence does not fit, emits the reason and returns None.
+        If the sequence does not fit, or begins to load, emits the reason and returns None.
         """
         manager = self.kv_cache_manager
         computed = manager.get_computed_blocks(sequence)  # a hit makes the first chunk shorter
@@ -235,6 +271,8 @@ class Scheduler:
             self._defer(sequence, shortage.reason, shortage.need, shortage.free)
             self._admission.batch_is_full()
             return None
+        if self.connector is not None and self._begin_load(sequence, computed):
+            return None
         start = computed.num_computed_tokens
         num_tokens = self._first_chunk(sequence, start, budget)
         if num_tokens == 0:
@@ -247,6 +285,20 @@ class Scheduler:
         self._admit(sequence, computed.num_cached_tokens, start)
         return ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
 
+    def _begin_load(self, sequence: Sequence, computed: ComputedBlocks) -> bool:
+        """Let the connector load the blocks after the hits, if it can. The sequence gets a slot and
+        blocks for all of its tokens now, so that it can run when the load has ended.
+        """
+        manager = self.kv_cache_manager
+        num_tokens = self.connector.get_num_new_matched_tokens(sequence, computed.num_cached_tokens)
+        if num_tokens:
+            manager.allocate_slots(sequence, sequence.num_tokens, computed)
+            self.slots.take(sequence)
+            sequence.status = RequestStatus.WAITING_FOR_REMOTE_KVS
+            self.connector.update_state_after_alloc(sequence, num_tokens)
+            self._defer(sequence, "waiting_for_remote_kvs", num_tokens // manager.block_size, 0)
+        return num_tokens > 0
+
     def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
         """Return how many tokens the sequence gets in its first chunk; 0 if it must wait.
 
@@ -258,11 +310,12 @@ class Scheduler:
         )
 
     def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
-        resumed = sequence.status is RequestStatus.PREEMPTED
+        resumed = sequence.num_preemptions > 0
         sequence.status = RequestStatus.RUNNING
         sequence.num_cached_tokens = num_cached_tokens
         sequence.num_computed_tokens = num_computed_tokens
-        self.slots.take(sequence)
+        if sequence.slot is None:
+            self.slots.take(sequence)
         sequence.deferred = None
         self.running.append(sequence)
         # Count each request once in the hit rate, however often it is deferred or preempted.
@@ -334,12 +387,15 @@ class Scheduler:
         """
         first = self.waiting.peek()
         reason, need, free = first.deferred
-        if reason != "batch_delay":  # a delay ends by itself
+        loads = self.connector is not None and (self.connector.loads or self.connector.loaded)
+        if reason != "batch_delay" and not loads:  # a delay and a load end by themselves
             if reason == "max_num_seqs":  # then `need` and `free` count slots, not blocks
                 manager = self.kv_cache_manager
                 need = manager.num_blocks_for(first.num_tokens)
                 free = manager.pool.num_free_blocks
-            victim = self.waiting.choose_victim(self.running)
+            # By arrival: a load or a grammar may have let younger sequences run first.
+            by_arrival = sorted(self.running, key=lambda other: other.request.arrival_number)
+            victim = self.waiting.choose_victim(by_arrival)
             self._preempt(victim, first, Shortage(need, free))
             plan.preempted.append(victim)
 

@@ -24,12 +24,14 @@ Source: vLLM `vllm/v1/engine/core.py` (`step`), `core/sched/scheduler.py` (`upda
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from minivllm import runtime, speculation
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
+from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request, RequestStatus, Sequence, Stop, check_stop
@@ -75,6 +77,11 @@ class EngineCore:
                 drafts, proposer, manager, limit, self.bus, name
             )
         self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
+        if config.kv_transfer_config is not None:
+            from minivllm.kv_transfer import create_connector
+
+            parts = config, runner, self.scheduler, clock, self.bus
+            self.scheduler.connector = create_connector(*parts)
         self.output_processor = OutputProcessor(tokenizer)
         parts = self.scheduler, self.output_processor, tokenizer.eos_token_ids, self.names
         self.beams = BeamDriver(*parts, self.watchers.explainer, self.bus)
@@ -102,8 +109,10 @@ class EngineCore:
 
     def execute(self, plan: SchedulerOutput) -> StepResult:
         """Run the planned tokens through the model. The result has the logits to draw from."""
+        if self.scheduler.connector is not None:
+            self.scheduler.connector.start_load_kv(plan)
         if not plan.scheduled:
-            return StepResult(plan, None)  # all requests wait for more arrivals (`batch_delay`)
+            return StepResult(plan, None)  # all requests wait: for others (`batch_delay`) or blocks
         watch = self.watchers.before(plan)
         started = self.clock.now()
         if plan.copies:
@@ -261,7 +270,7 @@ class RequestUpdater:
         self.beams.forget(request)
         self.watchers.forget_ended()
         if error is not None:
-            self.scheduler.kv_cache_manager.evict_unused(blocks)
+            self._evict(blocks)
 
     def _end_failed(self, errors: Errors, result: StepResult) -> None:
         """Abort these requests. Sequences that read what they did not write are computed again."""
@@ -269,4 +278,10 @@ class RequestUpdater:
             self.scheduler.requeue(*stranded)
         for request, error in errors.items():
             self.abort(request, str(error))
-        self.scheduler.kv_cache_manager.evict_unused(result.unwritten)
+        self._evict(result.unwritten)
+
+    def _evict(self, blocks: Iterable[KVCacheBlock]) -> None:
+        """Let no lookup find `blocks`, of requests that have failed."""
+        if self.scheduler.connector is not None:
+            self.scheduler.connector.invalidate(blocks)
+        self.scheduler.kv_cache_manager.evict_unused(blocks)

@@ -321,8 +321,10 @@ class LLMEngine:
         """Return the first line of a recording that starts now."""
         clock = self.core.clock
         options = {name: getattr(self.config, name) for name in _RECORDED_OPTIONS}
-        if self.config.speculative_config is not None:
-            options["speculative_config"] = asdict(self.config.speculative_config)
+        for name in ("speculative_config", "kv_transfer_config"):
+            if (nested := getattr(self.config, name)) is not None:
+                options[name] = asdict(nested)
+        second = self.core.scheduler.connector
         return ev.LogHeader(
             engine=__version__,
             model=self.config.model,
@@ -333,6 +335,7 @@ class LLMEngine:
             first_seq=self.core.bus.next_seq,
             num_blocks=self.core.runner.plain.num_blocks,
             max_model_len=self.max_model_len,
+            num_cpu_blocks=0 if second is None else second.num_cpu_blocks,
             config=options,
             weights=self.weights,
             **{name: getattr(self.config, name) for name in _HEADER_OPTIONS},

@@ -92,6 +92,7 @@ def inspect_engine(core: EngineCore) -> state.EngineState:
             copied_blocks=manager.num_copied_blocks,
         ),
         token_pieces=dict(pieces),
+        **(scheduler.connector.state() if scheduler.connector else {}),
     )  # fmt: skip
 
 

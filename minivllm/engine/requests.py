@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from operator import index
 from reprlib import repr as short_repr
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
-from minivllm import runtime
+from minivllm import runtime, structured_output
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
-from minivllm.core.request import Request
+from minivllm.core.request import Grammar, Request
 from minivllm.core.scheduler import Scheduler
 from minivllm.errors import (
     DuplicateRequestError,
@@ -29,10 +29,6 @@ from minivllm.errors import (
     TokenOutOfVocabularyError,
 )
 from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
-
-if TYPE_CHECKING:
-    from minivllm.structured_output.grammar import StructuredOutputGrammar
-    from minivllm.structured_output.manager import StructuredOutputManager
 
 
 class TextPrompt(TypedDict):
@@ -174,9 +170,9 @@ class Grammars:
 
     def __init__(self, tokenizer: runtime.Tokenizer, clock: Clock) -> None:
         self._tokenizer, self._clock = tokenizer, clock
-        self._compiling: list[StructuredOutputGrammar] = []
+        self._compiling: list[structured_output.StructuredOutputGrammar] = []
 
-    def prepare(self, params: StructuredOutputsParams | None) -> StructuredOutputGrammar | None:
+    def prepare(self, params: StructuredOutputsParams | None) -> Grammar | None:
         """Check and start to compile the grammar of a request to come; None without one.
 
         Any thread may call this: a large grammar takes up to half a second. Raises
@@ -196,10 +192,8 @@ class Grammars:
                 self._compiling.remove(grammar)
 
     @cached_property  # two threads may make two, which does no harm
-    def _manager(self) -> StructuredOutputManager:
-        # Late: most engines never see a grammar, and need no llguidance.
-        from minivllm.structured_output.manager import StructuredOutputManager
-
+    def _manager(self) -> structured_output.StructuredOutputManager:
         # With a virtual clock, no event may depend on how long compiling takes.
-        in_background = self._clock.name != "virtual"
-        return StructuredOutputManager(self._tokenizer, in_background=in_background)
+        return structured_output.StructuredOutputManager(
+            self._tokenizer, in_background=self._clock.name != "virtual"
+        )

@@ -157,15 +157,13 @@ class KernelTracer:
         return tuple(decodes.index(sequence) for sequence in self.asked if sequence in decodes)
 
     def trace(self, sequence: Sequence, sample: DecodeSample) -> None:
-        from minivllm.runtime.attention.xray import recorded_trace, trace_decode
-
         found, programs, problem, recorded = sample, [], None, None
         if find_spec("triton") is None:
-            found = recorded_trace(sample)
+            found = runtime.recorded_trace(sample)
             programs, recorded = found.programs, found.of
         else:
             try:
-                programs = trace_decode(sample)
+                programs = runtime.trace_decode(sample)
             except KernelTraceError as error:
                 problem = str(error)
         programs = msgspec.convert(programs, list[ev.TracedProgram], from_attributes=True)

@@ -18,6 +18,7 @@ from minivllm.events import types as ev
 from minivllm.events.state import (
     EngineState,
     FinishedSequence,
+    LoadState,
     RequestState,
     ScheduledState,
     SequenceGrammar,
@@ -50,6 +51,8 @@ class Fold:
         self.blocks = state.blocks
         # An ordered dict without values: a queue that can remove from the middle in O(1).
         self.free_queue: OrderedDict[int, None] = OrderedDict.fromkeys(state.free_queue)
+        self.host_blocks, self.loads = state.host_blocks, state.loads
+        self.host_queue: OrderedDict[int, None] = OrderedDict.fromkeys(state.host_queue)
         self.waiting = state.waiting
         self.running = state.running
         self.requests = state.requests
@@ -93,6 +96,9 @@ class Fold:
             max_num_batched_tokens=self.max_num_batched_tokens,
             counters=self.counters,
             token_pieces=dict(islice(self.token_pieces.items(), self.num_token_pieces)),
+            host_blocks=self.host_blocks,
+            host_queue=list(self.host_queue),
+            loads=self.loads,
         )
 
     def apply(self, event: ev.Event) -> None:
@@ -290,6 +296,37 @@ class Fold:
         block.hash = block.parent = None
         self.counters.evicted_blocks += 1
 
+    # ---- the second memory ----
+
+    def _stored(self, event: ev.KVStore) -> None:
+        block = self.host_blocks[event.host_block]
+        block.hash, block.parent = event.hash, event.parent
+        self.host_queue.move_to_end(event.host_block)
+        self.counters.stored_blocks += 1
+
+    def _lost(self, event: ev.KVLost) -> None:
+        block = self.host_blocks[event.host_block]
+        block.hash = block.parent = None
+        self.counters.lost_blocks += 1
+
+    def _load(self, event: ev.KVLoad) -> None:
+        sequence = self.sequences[event.seq_id]
+        sequence.status, sequence.slot = "WAITING_FOR_REMOTE_KVS", event.slot
+        self.loads[event.seq_id] = LoadState(event.block_ids, event.host_blocks)
+        for host_block in event.host_blocks:
+            self.host_blocks[host_block].ref_cnt += 1
+            self.host_queue.pop(host_block, None)
+
+    def _loaded(self, event: ev.KVLoaded) -> None:
+        self.counters.external_prefix_cache_hits += event.num_tokens
+        for host_block in reversed(self.loads.pop(event.seq_id).host_blocks):
+            block = self.host_blocks[host_block]
+            block.ref_cnt -= 1
+            if not block.ref_cnt:
+                self.host_queue[host_block] = None
+                if block.hash is None:
+                    self.host_queue.move_to_end(host_block, last=False)
+
     # ---- tokens and the log ----
 
     def _sampled(self, event: ev.TokenSampled) -> None:
@@ -342,6 +379,10 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockReleased: Fold._released,
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
+    ev.KVStore: Fold._stored,
+    ev.KVLost: Fold._lost,
+    ev.KVLoad: Fold._load,
+    ev.KVLoaded: Fold._loaded,
     ev.OptionChanged: Fold._option_changed,
     ev.GrammarState: Fold._grammar,
     ev.TokensNamed: Fold._named,

@@ -35,7 +35,7 @@ class SequenceState(msgspec.Struct, gc=False):
 
     request_id: str
     status: str
-    """WAITING, RUNNING or PREEMPTED (`RequestStatus`)."""
+    """WAITING, RUNNING, PREEMPTED or WAITING_FOR_REMOTE_KVS (`RequestStatus`)."""
     num_prompt_tokens: int
     output_token_ids: MutableSequence[int] = []
     """A list; in a fold, an `array`."""
@@ -84,6 +84,13 @@ class ScheduledState(msgspec.Struct, gc=False):
     """How many drafts were right; None if there are none or they are not verified yet."""
 
 
+class LoadState(msgspec.Struct, gc=False):
+    """Blocks on their way from the host to a waiting sequence, in the order of its block table."""
+
+    block_ids: list[int]
+    host_blocks: list[int]
+
+
 class Counters(msgspec.Struct, gc=False):
     """Totals since the engine started. A total that vLLM has too has vLLM's name."""
 
@@ -96,7 +103,13 @@ class Counters(msgspec.Struct, gc=False):
     """Tokens found by these lookups."""
     resumed_hit_tokens: int = 0
     """Tokens that resumed sequences found in the prefix cache."""
+    external_prefix_cache_hits: int = 0
+    """Tokens that were loaded; the two counters above have them, too."""
     evicted_blocks: int = 0
+    stored_blocks: int = 0
+    """Blocks copied to the host."""
+    lost_blocks: int = 0
+    """Copies that the host has lost."""
     forked_sequences: int = 0
     copied_blocks: int = 0
     prompt_tokens: int = 0
@@ -132,6 +145,12 @@ class EngineState(msgspec.Struct, gc=False):
     counters: Counters
     token_pieces: dict[int, str] = {}
     """Text of each token id that has occurred while a listener watched (`tokens.named`)."""
+    host_blocks: list[BlockState] = []
+    """The host's blocks; `ref_cnt` counts the loads that read a block."""
+    host_queue: list[int] = []
+    """Ids of the host's blocks that no load reads, in the order of reuse."""
+    loads: dict[str, LoadState] = {}
+    """By the id of the sequence that waits for its blocks."""
 
     @classmethod
     def idle(cls, header: LogHeader) -> "EngineState":
@@ -149,6 +168,8 @@ class EngineState(msgspec.Struct, gc=False):
             max_num_seqs=header.max_num_seqs,
             max_num_batched_tokens=header.max_num_batched_tokens,
             counters=Counters(),
+            host_blocks=[BlockState() for _ in range(header.num_cpu_blocks)],
+            host_queue=list(range(header.num_cpu_blocks)),
         )
 
 

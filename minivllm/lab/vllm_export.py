@@ -17,6 +17,7 @@ SAME = (
     "num_gpu_blocks_override", "kv_cache_memory_bytes", "kv_cache_dtype", "max_num_seqs",
     "max_num_batched_tokens", "scheduling_policy", "enable_prefix_caching",
     "enable_chunked_prefill", "load_format", "enforce_eager", "speculative_config",
+    "kv_transfer_config",
 )  # fmt: skip
 """Options with the same name and the same meaning."""
 WITHOUT = {
@@ -71,9 +72,12 @@ def engine_options(target: Deployment) -> dict[str, Any]:
     if config.kv_cache_memory_bytes is not None:
         # vLLM's option is per GPU.
         options["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes // sizes.gpus_per_copy
-    if config.speculative_config is not None:
-        given = asdict(config.speculative_config)
-        options["speculative_config"] = {k: v for k, v in given.items() if v is not None}
+    for name in ("speculative_config", "kv_transfer_config"):
+        if options[name] is not None:
+            given = asdict(options[name])
+            options[name] = {k: v for k, v in given.items() if v is not None}
+    if config.kv_transfer_config is not None:  # vLLM's default is another
+        options["kv_transfer_config"]["kv_connector_extra_config"].setdefault("lazy_offload", True)
     # Leave out None ("let the engine choose"), and these two options at vLLM's defaults.
     unsaid = {"load_format": "auto", "enforce_eager": False}
     options = {k: v for k, v in options.items() if v is not None and unsaid.get(k) != v}

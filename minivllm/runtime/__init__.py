@@ -1,27 +1,23 @@
 """Everything that computes: models, KV cache, attention, sampling, and reading model files.
 
 Most of it needs torch, whose import takes a second. A room that starts without torch writes `from
-minivllm import runtime`; the names in `__all__` are imported on first use (`runtime.load_model`).
+minivllm import runtime`; the names below are imported on first use (`runtime.load_model`).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from minivllm import lazy_names
 
-_HOMES = {
+__getattr__ = lazy_names(__name__, {
     "Explanation": "sampling.explanation", "KVCacheSpec": "kv_cache", "LoadedModel": "loader",
     "ModelRunner": "model_runner", "Tokenizer": "text.tokenizer", "load_model": "loader",
-}  # fmt: skip
-__all__ = ["Explanation", "KVCacheSpec", "LoadedModel", "ModelRunner", "Tokenizer", "load_model"]
-
-if TYPE_CHECKING:
-    from minivllm.runtime.kv_cache import KVCacheSpec
-    from minivllm.runtime.loader import LoadedModel, load_model
-    from minivllm.runtime.model_runner import ModelRunner
-    from minivllm.runtime.sampling.explanation import Explanation
-    from minivllm.runtime.text.tokenizer import Tokenizer
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'minivllm.runtime' has no attribute {name!r}")
-    return getattr(import_module(f"minivllm.runtime.{_HOMES[name]}"), name)
+    "choose_device": "loader", "available_cpu_memory": "kv_cache",
+    "load_cpu_ops": "cpu.load", "why_no_kernels": "cpu.load",
+    "cost_of_no_kernels": "cpu.load",
+    "recorded_trace": "attention.xray", "run_interpreted": "attention.xray",
+    "trace_decode": "attention.xray", "TritonAttentionBackend": "attention.triton_backend",
+    # Finding, reading and converting files, also without an engine.
+    "ModelStore": "store.model_store", "TOY_WRITERS": "store.toys",
+    "ChatTemplate": "text.chat_template", "all_entries": "checkpoint.weights",
+    "check_checkpoint": "checkpoint.checkpoint", "convert_gguf": "checkpoint.gguf_conversion",
+    "gguf_entries": "checkpoint.gguf", "read_gguf_header": "checkpoint.gguf",
+    "write_float32_copy": "checkpoint.float32_copy",
+})  # fmt: skip

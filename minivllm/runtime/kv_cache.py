@@ -30,6 +30,8 @@ class KVCacheSpec:
     kv_cache_dtype: KVCacheDtype = "auto"
     draft_bytes_per_block: int = 0
     """Bytes that a draft model's KV cache needs for each block besides."""
+    sliding_windows: tuple[int, ...] = ()
+    """See `ModelConfig.windows`; empty if no layer has a window."""
 
     @classmethod
     def of(
@@ -41,13 +43,18 @@ class KVCacheSpec:
     ) -> "KVCacheSpec":
         """Raises `ConfigError` if the heads are too odd for int8."""
         shape = (config.num_hidden_layers, config.num_key_value_heads, config.head_size)
-        spec = cls(*shape, block_size, dtype, kv_cache_dtype)
+        spec = cls(*shape, block_size, dtype, kv_cache_dtype, sliding_windows=config.windows)
         if spec.has_scales and spec.head_size % SCALE_BYTES:
             raise ConfigError(
                 f"kv_cache_dtype {kv_cache_dtype} needs a head size that is a multiple of"
                 f" {SCALE_BYTES}, but this model's is {spec.head_size}: use kv_cache_dtype='auto'."
             )
         return spec
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """For each layer, how many tokens a token sees, itself included; 0 for all."""
+        return self.sliding_windows or (0,) * self.num_layers
 
     @property
     def has_scales(self) -> bool:

@@ -85,6 +85,7 @@ class ModelRunner:
         self._ops = make_ops(kernels, self.attention_backend, matrix)
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
+        self.kv_caches = self._attention.kv_caches
         self._forward = self._forward_in_one_call() or self._forward_by_modules(self._attention)
         self._decode_graphs = None
         if self.attention_backend in ("triton:static", "triton:unified"):
@@ -100,7 +101,7 @@ class ModelRunner:
         watcher = None
         if watch != WATCH_NOTHING:
             watcher = AttentionWatcher(
-                watch, inputs.attention, self._attention, self._spec.block_size, self._model.device
+                watch, inputs.attention, self._attention, self._spec, self._model.device
             )
         run = self._prepare(inputs, watcher)
         sampling_rows = None if inputs.samples_every_row else self._tensor(inputs.sampling_rows)

@@ -63,6 +63,8 @@ class DecodeSample(NamedTuple):
     keys: Any
     values: Any
     """[num_blocks, block_size, num_kv_heads, head_size]; undefined after the context's end."""
+    window: int = 0
+    """How many tokens the new token sees, itself included; 0 for all."""
 
 
 class StepResult(NamedTuple):

@@ -1,6 +1,6 @@
 """`EngineService`: the engine's thread as seen from asyncio.
 
-    generation = await service.submit([NewRequest(id, prompt, params)], deadline)
+    generation = await service.submit([NewRequest(id, prompt, params)], deadline, log)
     async for output in generation: ...
 
 The service limits how many requests wait. A request that ends early (client gone, timeout,
@@ -118,9 +118,9 @@ class EngineService:
         self._thread = EngineThread(engine)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._generations: dict[Generation, asyncio.TimerHandle] = {}
-        # Both threads use the next two: single operations on sets and deques are thread-safe.
-        self._waiting: set[str] = set()
-        """Ids of the first sequences of all requests that have not been admitted yet."""
+        # Both threads use the next two: single operations on dicts and deques are thread-safe.
+        self._waiting: dict[str, tuple[float, dict[str, Any]]] = {}
+        """First sequence of each request that was not admitted yet -> since when, and its log."""
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
         self._short = ThreadPoolExecutor(2, "minivllm-short-texts")
@@ -234,9 +234,12 @@ class EngineService:
 
     # ---- requests ----
 
-    async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
-        """Queue all of `requests`, or none of them. `deadline` is a time of the event loop's clock.
+    async def submit(
+        self, requests: list[NewRequest], deadline: float, log: dict[str, Any]
+    ) -> Generation:
+        """Queue all of `requests`, or none of them.
 
+        deadline: a time of the event loop's clock; log: gets the seconds in the queue
         Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError`. Several requests are
         checked before any is queued. If the engine refuses a single one, the generation raises.
         """
@@ -248,7 +251,7 @@ class EngineService:
         timeout = err.RequestTimeoutError(TOO_LATE)
         self._generations[generation] = self._loop.call_at(deadline, generation.end, timeout)
         for request in requests:
-            self._waiting.add(f"{request.request_id}.0")
+            self._waiting[f"{request.request_id}.0"] = time.monotonic(), log
             future = self._thread.add_request(
                 request.request_id,
                 request.prompt,
@@ -284,15 +287,16 @@ class EngineService:
     def _on_end(self, generation: Generation) -> None:
         self._generations.pop(generation).cancel()
         for request_id in generation.unfinished:
-            self._waiting.discard(f"{request_id}.0")
+            self._waiting.pop(f"{request_id}.0", None)
             self._thread.abort_request(request_id)
         self._end_if_drained()
 
     # ---- from the engine's thread ----
 
     def _on_event(self, event: ev.Event) -> None:
-        if type(event) is ev.RequestAdmitted:
-            self._waiting.discard(event.seq_id)
+        if type(event) is ev.RequestAdmitted and (waited := self._waiting.pop(event.seq_id, None)):
+            since, log = waited
+            log["queue_seconds"] = round(time.monotonic() - since, 4)
 
     def _on_engine_done(
         self, generation: Generation, request: NewRequest, future: Future[RequestOutput]

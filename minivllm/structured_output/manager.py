@@ -57,12 +57,8 @@ class StructuredOutputManager:
                 del self._compiled[next(iter(self._compiled))]
         if not self._in_background:
             wait((future,))
-        return StructuredOutputGrammar(
-            params.kind,
-            future,
-            self._tokenizer.eos_token_ids,
-            on_unusable=partial(self._forget, specification, future),
-        )
+        forget = partial(self._forget, specification, future)
+        return StructuredOutputGrammar(params.kind, future, self._tokenizer.eos_token_ids, forget)
 
     def _forget(self, specification: Specification, future: Future[LLMatcher]) -> None:
         """Compile a grammar anew for later requests: after an error, a matcher's copies fail too."""

@@ -3,17 +3,11 @@
     MINIVLLM_RECORD=run.jsonl vllm serve MODEL --scheduler-cls minivllm.vllm.RecordingScheduler
     minivllm attach run.jsonl
 
-The scheduler is vLLM's own, with hooks on the methods that change its state (`tap.py`). A thread
-writes the events (`writer.py`), with texts from the model's tokenizer (`texts.py`). The fold of the
-events equals vLLM's state after every call, which `verify.py` checks if asked.
+The scheduler is vLLM's own, with hooks on methods that change its state (`tap.py`). A thread writes
+the events (`writer.py`). Their fold equals vLLM's state after every call (`verify.py`).
 """
 
-from typing import Any
+from minivllm import lazy_names
 
-
-def __getattr__(name: str) -> Any:
-    if name != "RecordingScheduler":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from minivllm.vllm.scheduler import RecordingScheduler  # the only module that imports vLLM
-
-    return RecordingScheduler
+# The only module that imports vLLM.
+__getattr__ = lazy_names(__name__, {"RecordingScheduler": "scheduler"})

@@ -4,31 +4,26 @@ Usually the text of a token does not depend on its neighbours. Only if it ends i
 it waits for the next tokens.
 """
 
-from collections.abc import Callable, Iterable
+from typing import Any
 
 from minivllm.events import types as ev
 from minivllm.events.recording import compact
 
 _INCOMPLETE = "\ufffd"
-_MOST_TOKENS = 8
-"""No character has more."""
+_MOST_TOKENS = 8  # no character has more
 
 
 class Texts:
-    def __init__(
-        self, decode: Callable[[list[int]], str], start: int, hidden: Iterable[int]
-    ) -> None:
-        """decode: the tokenizer's function
-        start:  id of an ordinary token: some tokenizers drop the first space of a text
-        hidden: ids of special tokens, which are not part of an answer's text
-        """
-        self._decode, self._start, self._hidden = decode, start, frozenset(hidden)
-        self._prefix = decode([start])
+    def __init__(self, tokenizer: Any) -> None:
+        """tokenizer: of Hugging Face, or None: all texts are empty"""
+        self._decode = tokenizer.decode if tokenizer else lambda token_ids: ""
+        self._special = frozenset(tokenizer.all_special_ids if tokenizer else ())
+        # Some tokenizers drop the first space of a text, so an ordinary token comes before it.
+        self._start = tokenizer.encode("a", add_special_tokens=False)[-1:] if tokenizer else []
+        self._prefix = self._decode(self._start)
         self._pieces: dict[int, str] = {}
-        self._waiting: dict[str, list[int]] = {}
-        """Sequence -> its last tokens, whose text ends inside a character."""
-        self._stops: dict[str, tuple[list[str], str]] = {}
-        """Sequence with stop strings -> these, and its text."""
+        self._waiting: dict[str, list[int]] = {}  # its last tokens, which end inside a character
+        self._stops: dict[str, tuple[list[str], str]] = {}  # its stop strings, and its text
 
     def events(self, kind: type, *fields: object) -> list[tuple]:
         """Return the kinds and fields of the events to write for a record."""
@@ -42,8 +37,7 @@ class Texts:
             case compact.TokensSampled:
                 seq_ids, token_ids, _, *rest = fields
                 named = self._named(token_ids)  # before the texts, which use the names
-                texts = [self._text(*pair) for pair in zip(seq_ids, token_ids, strict=True)]
-                return [*named, (kind, seq_ids, token_ids, texts, *rest)]
+                return [*named, (kind, seq_ids, token_ids, [*map(self._text, *fields[:2])], *rest)]
             case ev.RequestFinished | ev.RequestAborted:
                 return self._end(kind, *fields)
         return [(kind, *fields)]
@@ -56,7 +50,7 @@ class Texts:
 
     def _text(self, seq_id: str, token_id: int) -> str:
         """The text that becomes visible with a token."""
-        text = "" if token_id in self._hidden else self._pieces[token_id]
+        text = "" if token_id in self._special else self._pieces[token_id]
         if _INCOMPLETE in text or seq_id in self._waiting:
             waiting = self._waiting.setdefault(seq_id, [])
             waiting.append(token_id)
@@ -70,13 +64,13 @@ class Texts:
         return text
 
     def _decoded(self, token_ids: list[int]) -> str:
-        return self._decode([self._start, *token_ids]).removeprefix(self._prefix)
+        return self._decode([*self._start, *token_ids]).removeprefix(self._prefix)
 
-    def _end(self, kind: type, seq_id: str, why: str | None, *rest: object) -> list[tuple]:
+    def _end(self, kind: type, seq_id: str, *why: object) -> list[tuple]:
         waiting, (stops, text) = self._waiting.pop(seq_id, []), self._stops.pop(seq_id, ((), ""))
         found = next((stop for stop in stops if stop in text), None)
         if kind is ev.RequestAborted and found is not None:
             # vLLM's front end looks for stop strings, and aborts the request that has one.
-            kind, why, rest = ev.RequestFinished, "stop", (found,)
+            kind, why = ev.RequestFinished, ("stop", found)
         flushed = [(ev.TextFlushed, seq_id, self._decoded(waiting))] if waiting else []
-        return [*flushed, (kind, seq_id, why, *rest)]
+        return [*flushed, (kind, seq_id, *why)]

@@ -35,6 +35,7 @@ LAST = Recording(LOG).last_step
         ("model path no-such.gguf", 1, "No model 'no-such.gguf'"),
         ("once no-such.jsonl", 1, "cannot be read: No such file or directory."),
         (f"once {LOG} --step 9999", 1, f"ends with step {LAST}; it has no step 9999 yet."),
+        ("attach --vllm localhost:8000", 2, "--scheduler-cls minivllm.vllm.RecordingScheduler"),
         (f"replay {LOG}", 1, "shot LOG draws a picture of it"),
         (f"shot {LOG} -o x.svg --size 120", 2, "columns and rows, at most 999 each"),
         ("compare --a buddy --model tiny-random", 2, "the unknown part 'buddy'"),

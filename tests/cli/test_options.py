@@ -15,8 +15,13 @@ from minivllm.cli.options import (
     engine_config,
     sampling_params,
 )
-from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.config import EngineConfig, KVTransferConfig, SpeculativeConfig
 from minivllm.sampling_params import SamplingParams
+
+NESTED = {
+    SpeculativeConfig: {"method": "ngram", "num_speculative_tokens": 4},
+    KVTransferConfig: {"kv_connector": "SimpleCPUOffloadConnector"},
+}
 
 
 def example(hint: object, default: object) -> tuple[list[str], object]:
@@ -30,9 +35,8 @@ def example(hint: object, default: object) -> tuple[list[str], object]:
     if get_origin(hint) is Literal:
         choice = next((choice for choice in get_args(hint) if choice != default), default)
         return [str(choice)], choice
-    if hint is SpeculativeConfig:
-        given = {"method": "ngram", "num_speculative_tokens": 4}
-        return [json.dumps(given)], SpeculativeConfig.of(given)
+    if hint in NESTED:
+        return [json.dumps(NESTED[hint])], hint.of(NESTED[hint])
     if get_origin(hint) is list:
         arguments, value = example(get_args(hint)[0], None)
         return arguments, [value]

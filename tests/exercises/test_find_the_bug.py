@@ -23,7 +23,7 @@ def test_the_engine_with_the_fault_gives_the_recording_again_and_without_it_anot
     [
         ({"answer": {"step": 20, "rule": "head-first"}}, "puts its rule to the test"),
         ({"answer": {"step": 2, "rule": "budget"}}, "does the same up to the answer's step"),
-        ({"steps": 30}, "another recording"),
+        ({"steps": 30}, "another recording than recording.jsonl"),
         ({"mistake": []}, "3 wrong answers"),
     ],
 )

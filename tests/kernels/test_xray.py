@@ -17,14 +17,9 @@ SHAPE = Shape(head_size=64, group=3, block_size=16)
 
 
 def naive_tiles(
-    case: PagedCase,
-    seq: int,
-    rows: list[tuple[torch.Tensor, int]],
-    kv_head: int,
-    first: int,
-    end: int,
-    tile: int,
-) -> tuple[TileTrace, ...]:
+    case: PagedCase, seq: int, rows: list[tuple[torch.Tensor, int]], kv_head: int, first: int,
+    end: int, tile: int,
+) -> tuple[TileTrace, ...]:  # fmt: skip
     """Tiles of a program for positions [first, end), for rows of (query, last visible position)."""
     size = case.shape.block_size
     slots = case.slots(seq).tolist()

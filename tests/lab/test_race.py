@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 from support.engine.engine_fakes import WatchedEngine, prompt
 
+from minivllm.configurations import parse_configuration
 from minivllm.errors import ConfigError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
@@ -135,3 +136,14 @@ def test_a_race_in_int8_has_more_blocks_in_the_same_bytes_or_says_why_not(engine
     fold, events = ran(run, "kv-int8", tmp_path)
     assert len(fold.blocks) == 60 * 256 // 68
     assert tokens_of(events) == tokens_of(engine.events)
+
+
+def test_twice_the_blocks_or_slots_is_twice_those_of_the_recording(engine, tmp_path):
+    run = read(tmp_path, engine)
+    fold, events = ran(run, "paged+blocks-x2+slots-x2", tmp_path)
+    assert (len(fold.blocks), fold.max_num_seqs) == (2 * 60, 2 * 3)
+    assert fold.header.block_bytes == run.header.block_bytes
+    assert tokens_of(events) == tokens_of(engine.events)
+    memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": 100}  # of compare
+    doubled = parse_configuration("blocks-x2").options_for(memory)
+    assert doubled == {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": 200}

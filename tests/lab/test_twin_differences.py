@@ -1,8 +1,10 @@
 """Two recordings of one trace: the first decision that differs, and whether that is intended."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.vllm.random_traces import random_trace
 
 from minivllm.errors import SimulationError
@@ -10,7 +12,14 @@ from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
-from minivllm.lab.twin.difference import FULL_HIT, differences, summary
+from minivllm.lab.twin.difference import (
+    FULL_HIT,
+    GOES_ON,
+    LATE_HASHES,
+    differences,
+    intended,
+    summary,
+)
 from minivllm.lab.twin.ours import run_ours
 from minivllm.lab.twin.trace import read_trace
 
@@ -29,18 +38,17 @@ def changed(path: Path, to: Path, change) -> Path:
     reader = LogReader(path)
     with LogWriter(to, reader.header) as writer:
         for number, event in enumerate(one for old in reader for one in change(old)):
-            writer.write(type(event)(number, *[getattr(event, name) for name in _fields(event)]))
+            writer.write(replace(event, seq=number))
     return to
-
-
-def _fields(event: ev.Event) -> tuple[str, ...]:
-    return event.__struct_fields__[1:]
 
 
 def test_a_recording_of_a_trace_gives_the_trace_again(ours):
     trace, again = random_trace(SEED), read_trace(ours)
-    facts = [(one.name, one.prompt_token_ids, one.output_token_ids) for one in again.requests]
-    assert facts == [(r.name, r.prompt_token_ids, r.output_token_ids) for r in trace.requests]
+    for old, new in zip(trace.requests, again.requests, strict=True):
+        assert (old.name, old.prompt_token_ids) == (new.name, new.prompt_token_ids)
+        if new.abort_step is None:
+            assert old.output_token_ids == new.output_token_ids
+    assert any(request.abort_step is not None for request in again.requests)
     assert again.num_blocks == trace.num_blocks
 
 
@@ -63,19 +71,31 @@ def test_the_first_different_decision_is_found_with_both_sides(ours, tmp_path):
     assert "No intended difference" in str(found[0]) and "1 step" in summary(found)
 
 
-def test_a_last_block_that_vllm_does_not_look_up_is_intended(ours, tmp_path):
-    name = next(one.seq_id for one in LogReader(ours) if isinstance(one, ev.RequestAdmitted))
+FULL = {"admitted": [("a", 8)], "scheduled": [("a", 7, 8)]}
+HEAD, TAIL = "freed at the head", "freed at the tail"
+TWICE = {"preempted": [("b", "b")], "scheduled": [("a", 7, 8)]}
 
-    def miss(event: ev.Event) -> list[ev.Event]:
-        if not isinstance(event, ev.RequestAdmitted) or event.seq_id != name:
-            return [event]
-        fields = [getattr(event, field) for field in _fields(event)]
-        admitted = ev.RequestAdmitted(0, *fields[:-2], 4, 4)
-        why = "last_block_not_looked_up"
-        return [ev.BlockMissed(0, event.step, event.t, name, 1, why), admitted]
 
-    found = differences(ours, changed(ours, tmp_path / "other.jsonl", miss))
-    assert found[0].intended is FULL_HIT and "decision 18" in str(found[0])
+@pytest.mark.parametrize(
+    ("rule", "fact", "ours", "theirs"),
+    [
+        (FULL_HIT, "admitted", FULL, {"admitted": [("a", 4)]}),
+        (FULL_HIT, "admitted", FULL, {"waits": [("a", "no_blocks")]}),
+        (None, "admitted", FULL, {"admitted": [("a", 0)]}),
+        (None, "admitted", FULL, {"waits": [("a", "token_budget")]}),
+        (None, "admitted", FULL | {"scheduled": [("a", 4, 8)]}, {"admitted": [("a", 4)]}),
+        (LATE_HASHES, HEAD, {HEAD: [5, 3]}, {HEAD: [5], TAIL: [3], "late": [3]}),
+        (LATE_HASHES, "allocated", {HEAD: [3], "allocated": [3]}, {TAIL: [3], "late": [3, 5]}),
+        (None, HEAD, {HEAD: [5, 3]}, {HEAD: [5], TAIL: [3], "late": [5]}),
+        (None, "allocated", {"allocated": [3]}, {"late": [3]}),
+        (None, "hit", {HEAD: [3], "hit": [3]}, {TAIL: [3], "late": [3]}),
+        (GOES_ON, "scheduled", TWICE | {"scheduled": [("a", 7, 8), ("c", 0, 4)]}, TWICE),
+        (None, "scheduled", TWICE | {"scheduled": [("c", 0, 4)]}, TWICE),
+        (None, "scheduled", {"scheduled": [("c", 0, 4)]}, {"preempted": [("b", "a")]}),
+    ],
+)
+def test_an_intended_difference_explains_only_what_it_means(rule, fact, ours, theirs):
+    assert intended(fact, defaultdict(list, ours), defaultdict(list, theirs), 4) is rule
 
 
 def test_a_recording_without_tokens_is_no_trace(ours, tmp_path):

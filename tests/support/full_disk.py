@@ -5,8 +5,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-REASON = "File too large"
-"""The system's error message."""
+REASON = "File too large"  # The system's error message.
 
 
 @contextmanager

@@ -121,7 +121,7 @@ int main(void) {
           *weight = draw_floats(size), *out = draw_floats(num_rows * size);
     add_rms_norm(x, residual, weight, out, num_rows, size, 1e-5f, THREADS);
     print("norm", size, out, num_rows * size * sizeof *out);
-    silu_and_mul(x, size, out, num_rows, size / 2, THREADS);
+    silu_and_mul(x, size, out, num_rows, size / 2, 0, THREADS);
     print("silu", size, out, num_rows * size / 2 * sizeof *out);
     for (int64_t kind = 0; kind < 3; kind++) {
         attend_to_cache(kind, 64, 3);

@@ -9,5 +9,4 @@ SOON = float(os.environ.get("MINIVLLM_SOON", "200"))
 """Seconds. pytest's `timeout` in pyproject.toml is several times as long. `make mutants`, where
 many tests hang, sets less.
 """
-FOREVER = 3600.0
-"""Seconds, longer than any test."""
+FOREVER = 3600.0  # Seconds, longer than any test.

@@ -3,6 +3,8 @@
 import asyncio
 from threading import Thread
 
+import pytest
+from rich.segment import Segment
 from support.full_disk import REASON, files_no_larger_than
 from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, put, settle, told, until
 from textual.pilot import Pilot
@@ -19,7 +21,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 WATCH = "The first blocks are computed once and shared."
 
 
-def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_footer) -> None:
+def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> None:
     app = app_for(shared_prefix.run(20))
     before = len(shared_prefix.events)
 
@@ -42,7 +44,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_f
     drive(app, script)
 
 
-def test_a_screen_is_drawn_as_soon_as_it_is_open(shared_prefix, no_footer) -> None:
+def test_a_screen_is_drawn_as_soon_as_it_is_open(shared_prefix) -> None:
     app = app_for(shared_prefix.run(20), state="paused")
 
     async def script(pilot: Pilot) -> None:
@@ -55,7 +57,7 @@ def test_a_screen_is_drawn_as_soon_as_it_is_open(shared_prefix, no_footer) -> No
 
 
 def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_more_work_comes(
-    shared_prefix, no_footer
+    shared_prefix,
 ) -> None:
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
     engine, events = shared_prefix.engine, shared_prefix.events
@@ -104,7 +106,7 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
 
 
 def test_a_recording_that_lost_events_is_reported_in_the_top_line_during_the_run(
-    shared_prefix, tmp_path, no_footer
+    shared_prefix, tmp_path
 ) -> None:
     log = LogWriter(tmp_path / "run.jsonl", shared_prefix.header)
     source = InProcessSource(shared_prefix.header, codec=MODELS)
@@ -128,7 +130,7 @@ def test_a_recording_that_lost_events_is_reported_in_the_top_line_during_the_run
     drive(app, script)
 
 
-def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix, no_footer) -> None:
+def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
     app = app_for(shared_prefix.run(20))
     painted: list[str] = []
 
@@ -148,3 +150,25 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix, no_footer) -
         assert drawn(app, "slots")[5].rstrip().endswith(" more")
 
     drive(app, script)
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pressure) -> None:
+    app = app_for(memory_pressure.run(60), state="paused")
+
+    def rows() -> list[list[Segment]]:
+        strips = app.screen._compositor.render_strips()
+        return [list(strip.simplify()) for strip in strips]
+
+    async def script(pilot: Pilot) -> None:
+        for step in (3, 4, 20, 21, 60):
+            app.context.transport.to_step(step)
+            app.draw()
+            await settle(pilot)
+            drawn_in_parts = rows()
+            for shown in app.screen.query(Panel):
+                shown.refresh()
+            await settle(pilot)
+            assert drawn_in_parts == rows(), step
+
+    drive(app, script, size)

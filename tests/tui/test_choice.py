@@ -157,9 +157,7 @@ def test_before_the_draw_there_are_candidates_and_no_winner(run) -> None:
         assert " ?\n" in text and "▶" not in text and "60.0%" in text
 
 
-def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(
-    shared_prefix, no_footer
-) -> None:
+def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(shared_prefix) -> None:
     run = explaining(shared_prefix.run(30), SEQUENCE)
     stop = len(run.events) - 40
     waiting, run.events = run.events[stop:], run.events[:stop]
@@ -194,7 +192,7 @@ def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(
     drive(app, look)
 
 
-def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run, no_footer) -> None:
+def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run) -> None:
     app = app_for(run)
     ids = [event.token_id for event in explained_in(run.events)]
     found = next(word for word in explained_in(run.events)[-3::-1] if ids.count(word.token_id) == 1)

@@ -47,7 +47,7 @@ def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
     assert narration.look([], 0.3, paused=True) is None
 
 
-def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pressure, no_footer):
+def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pressure):
     stage = memory_pressure.run()
     preempted = [event for event in stage.events if isinstance(event, ev.RequestPreempted)]
     assert preempted

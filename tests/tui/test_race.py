@@ -4,8 +4,12 @@ import re
 
 import pytest
 from msgspec import structs
+from support.tui.driven_app import app_for, drive, settle
 from support.tui.memory_recording import context_of, transport_of
+from textual.pilot import Pilot
+from textual.widgets import Input
 
+from minivllm.configurations import parse_configuration
 from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.time.follow import follow, seconds_at
@@ -59,3 +63,22 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(
             time = seconds_at(context.transport) if is_timed else fold.step
             speed = f"{fold.counters.generation_tokens / time:.{0 if is_timed else 1}f}"
             assert rows[0].startswith(f"{speed} output tokens per ")
+
+
+def test_a_question_of_the_chooser_fills_in_two_known_configurations(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20), state="paused")
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("R")
+        await settle(pilot)
+        a, b = app.screen.query(Input)
+        seen = [(a.value, b.value)]
+        while len(seen) < 2 or seen[-1] != seen[0]:
+            assert parse_configuration(a.value).options != parse_configuration(b.value).options
+            await pilot.press("down")
+            seen.append((a.value, b.value))
+        assert ("paged", "paged+blocks-x2") in seen and ("paged", "paged+slots-x2") in seen
+        await pilot.press("up", "tab", "down")
+        assert (a.value, b.value) == seen[0], "in the second field, too"
+
+    drive(app, script)

@@ -12,7 +12,7 @@ from minivllm.tui.screens.help import keys_now
 from minivllm.tui.tour import NEXT, STOPS, Tour
 
 
-def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure, no_footer) -> None:
+def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure) -> None:
     control = FakeControl(pauses_with_picture=True)
     app = app_for(memory_pressure.run(60), control=control)
     # This run shares no blocks, and a race needs its own process.
@@ -43,7 +43,7 @@ def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure, no
 
 
 def test_a_tour_watches_what_it_selects_so_that_its_last_stop_shows_a_choice(
-    memory_pressure, no_footer
+    memory_pressure,
 ) -> None:
     control = FakeControl(pauses_with_picture=True)
     app = app_for(memory_pressure.run(60), control=control)
@@ -68,9 +68,7 @@ def test_a_tour_watches_what_it_selects_so_that_its_last_stop_shows_a_choice(
     drive(app, script)
 
 
-def test_the_stop_of_the_race_stays_until_the_race_runs(
-    memory_pressure, no_footer, monkeypatch
-) -> None:
+def test_the_stop_of_the_race_stays_until_the_race_runs(memory_pressure, monkeypatch) -> None:
     app = app_for(memory_pressure.run(60), control=FakeControl(pauses_with_picture=True))
     tour = app.context.tour = Tour((STOPS[4], STOPS[5]))
     race = SimpleNamespace(state="running", sides=None, names=Entry(), part=0.5, sentence="")

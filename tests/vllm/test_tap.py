@@ -13,19 +13,6 @@ from minivllm.vllm.waits import first_waits
 class Pool:
     """Has the methods of vLLM's block pool that are hooked."""
 
-    enable_caching = True
-
-    def __init__(self) -> None:
-        self.freed: list = []
-
-    def free_blocks(self, blocks):
-        self.freed += blocks
-
-    def get_new_blocks(self, num_blocks):
-        return []
-
-    def touch(self, blocks): ...
-
     def cache_full_blocks(self, *_, **__): ...
 
     def _remove_cached_block_hashes(self, block):
@@ -33,6 +20,16 @@ class Pool:
 
     def reset_prefix_cache(self):
         return False
+
+
+TABLES = {
+    "r": [
+        SimpleNamespace(block_id=number, ref_cnt=count, block_hash=value)
+        for number, count, value in zip(
+            (1, 2, 3, 4, 5), (1, 1, 2, 1, 1), (None, *"xy", None, "z"), strict=True
+        )
+    ]
+}
 
 
 class Scheduler:
@@ -43,7 +40,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.pool = Pool()
         coordinator = SimpleNamespace(
-            single_type_managers=[SimpleNamespace(req_to_blocks={})],
+            single_type_managers=[SimpleNamespace(req_to_blocks=TABLES)],
             get_num_blocks_to_allocate=lambda: 0,
         )
         self.kv_cache_manager = Manager(self.pool, coordinator)
@@ -67,24 +64,22 @@ class Manager:
         self.block_pool, self.coordinator = pool, coordinator
 
     def allocate_slots(self, *_): ...
-    def free(self, *_): ...
+    def free(self, request): ...
 
 
 def tapped() -> tuple[Scheduler, Tap, list]:
     scheduler, sent = Scheduler(), []
-    tap = Tap(scheduler, SimpleNamespace())
-    tap.connect(sent.append, lambda *_: sent.append("closed"))
-    return scheduler, tap, sent
+    close = lambda: sent.append("closed")  # noqa: E731
+    return scheduler, Tap(scheduler, SimpleNamespace(put=sent.append, close=close, at_once=1)), sent
 
 
 def test_an_error_of_the_recorder_removes_its_hooks_with_one_line_in_the_log(caplog):
     scheduler, tap, sent = tapped()
-    tap._check = lambda: 1 / 0
+    tap.writer.put = lambda records: 1 / 0
     assert scheduler.finish_requests("r", None) == ["aborted"]
     assert isinstance(tap.failure, ZeroDivisionError) and sent == ["closed"]
     assert [record.name for record in caplog.records] == ["vllm.minivllm"]
     assert not {"finish_requests", "schedule"} & set(vars(scheduler))
-    assert "free_blocks" not in vars(scheduler.pool)
     assert scheduler.finish_requests("r", None) == ["aborted"] and len(caplog.records) == 1
 
 
@@ -95,19 +90,16 @@ def test_vllms_own_error_passes_and_does_not_end_the_recording():
     assert tap.failure is None
 
 
-def test_blocks_that_vllm_passes_as_an_iterator_are_freed_and_recorded_in_its_order():
-    scheduler, tap, sent = tapped()
-    blocks = [
-        SimpleNamespace(block_id=number, ref_cnt=count, block_hash=value)
-        for number, count, value in ((1, 1, None), (2, 1, b"x"), (3, 2, b"y"), (4, 1, None))
-    ]
-    tap.before_free(SimpleNamespace(request_id="r"))
-    scheduler.pool.free_blocks(iter(blocks))
+def test_freed_blocks_are_recorded_in_the_order_of_vllms_queue():
+    scheduler, _, sent = tapped()
+    scheduler.kv_cache_manager.free(SimpleNamespace(request_id="r"))
     scheduler.finish_requests()
-    assert [block.block_id for block in scheduler.pool.freed] == [1, 2, 3, 4]
+    released = [fields[0] for kind, _, _, *fields in sent[0] if kind is ev.BlockReleased]
     freed = [fields for kind, _, _, *fields in sent[0] if kind is ev.BlockFreed]
-    assert freed == [[4, "head"], [1, "head"], [2, "tail"]], "vLLM prepends a list: 1 is next"
-    assert [kind for kind, *_ in sent[0]].count(ev.BlockReleased) == 4
+    assert released == [5, 4, 3, 2, 1], "the last one first"
+    assert freed == [[1, "head"], [4, "head"], [5, "tail"], [2, "tail"]], (
+        "4 is the next to be taken"
+    )
 
 
 def test_a_request_without_events_ends_the_recording_with_a_sentence(caplog):

@@ -17,13 +17,20 @@ from minivllm.vllm.texts import Texts
 from minivllm.vllm.writer import Writer
 
 
-def decode(token_ids: list[int]) -> str:
-    """A tokenizer whose tokens are bytes."""
-    return bytes(token_ids).decode(errors="replace")
+class Tokenizer:
+    """Its tokens are bytes."""
+
+    all_special_ids = (0,)
+
+    def encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        return [*text.encode()]
+
+    def decode(self, token_ids: list[int]) -> str:
+        return bytes(token_ids).decode(errors="replace")
 
 
 def texts(**stops: list[str]) -> Texts:
-    made = Texts(decode, start=ord("a"), hidden=[0])
+    made = Texts(Tokenizer())
     for name, stop in stops.items():
         made.events(ev.RequestArrived, *arrival(name, stop=stop))
     return made
@@ -92,7 +99,7 @@ def test_an_abort_after_a_stop_string_is_a_stop_because_vllms_front_end_aborts_t
 
 def test_a_step_is_one_line_for_all_decodes_and_one_for_all_tokens(tmp_path: Path):
     path = tmp_path / "run.jsonl"
-    writer = Writer(str(path), HEADER, texts(), 0, with_fold=True)
+    writer = Writer(str(path), HEADER, texts(), 1 << 20)
     arrive(writer, "abc")
     writer.take(step(1, "abc"))
     kinds = [json.loads(line)["ev"] for line in path.read_text().splitlines()]
@@ -110,7 +117,7 @@ def test_a_step_is_one_line_for_all_decodes_and_one_for_all_tokens(tmp_path: Pat
 
 def test_lists_of_a_line_that_differ_in_length_are_damage(tmp_path: Path):
     path = tmp_path / "run.jsonl"
-    writer = Writer(str(path), HEADER, texts(), 0, with_fold=False)
+    writer = Writer(str(path), HEADER, texts())
     arrive(writer, "ab")
     writer.take(step(1, "ab"))
     writer.close()
@@ -126,7 +133,7 @@ def test_lists_of_a_line_that_differ_in_length_are_damage(tmp_path: Path):
 
 def test_at_its_limit_the_recording_goes_on_in_a_new_file_from_the_same_state(tmp_path: Path):
     path = tmp_path / "run.jsonl"
-    writer = Writer(str(path), HEADER, texts(), 4000, with_fold=False)
+    writer = Writer(str(path), HEADER, texts(), 4000)
     arrive(writer, "ab")
     before = step(1, "ab")
     for number in range(1, 40):
@@ -144,9 +151,9 @@ def test_at_its_limit_the_recording_goes_on_in_a_new_file_from_the_same_state(tm
 def test_an_earlier_recording_is_kept_and_a_second_engine_is_refused(tmp_path: Path):
     path = tmp_path / "run.jsonl"
     path.write_text("earlier\n")
-    writer = Writer(str(path), HEADER, texts(), 0, with_fold=False)
+    writer = Writer(str(path), HEADER, texts())
     with pytest.raises(EventLogError, match="another engine writes"):
-        Writer(str(path), HEADER, texts(), 0, with_fold=False)
+        Writer(str(path), HEADER, texts())
     arrive(writer, "a")
     writer.close()
     assert Path(f"{path}.1").read_text() == "earlier\n"
@@ -156,16 +163,29 @@ def test_an_earlier_recording_is_kept_and_a_second_engine_is_refused(tmp_path: P
 def test_on_a_full_disk_the_recording_is_whole_up_to_the_last_call_and_the_tap_is_told(
     tmp_path: Path,
 ):
-    path, failed, errors = tmp_path / "run.jsonl", threading.Event(), []
-    writer = Writer(str(path), HEADER, texts(), 0, with_fold=False)
+    path = tmp_path / "run.jsonl"
+    writer = Writer(str(path), HEADER, texts())
     arrive(writer, "ab")
     with files_no_larger_than(path.stat().st_size + 1500):
-        writer.start(lambda error: (errors.append(error), failed.set()))
-        for number in range(1, 30):
-            writer.put(step(number, "ab"))
-        assert failed.wait(SOON)
-        writer.close(SOON)
-    assert REASON in str(errors[0]) and str(path) in str(errors[0])
+        error = failure_of(writer)
+    assert REASON in str(error) and str(path) in str(error)
     recording = Recording(path)
     assert recording.last_step > 0 and recording.size == recording.indexed_bytes
     assert type(next(recording.events(len(recording) - 1, len(recording)))) is ev.StepEnd
+
+
+def test_a_file_that_was_removed_ends_the_recording(tmp_path: Path):
+    path = tmp_path / "run.jsonl"
+    writer = Writer(str(path), HEADER, texts())
+    path.unlink()
+    assert "run.jsonl cannot be written: it was removed" in str(failure_of(writer))
+
+
+def failure_of(writer: Writer) -> Exception:
+    failed, errors = threading.Event(), []
+    writer.start(lambda error: (errors.append(error), failed.set()))
+    for number in range(1, 30):
+        writer.put(step(number, "ab"))
+    assert failed.wait(SOON)
+    writer.close(SOON)
+    return errors[0]

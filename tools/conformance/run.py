@@ -22,6 +22,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from minivllm.runtime.store.model_store import resolve_for_transformers
 
 HERE = Path(__file__).resolve().parent
@@ -134,9 +137,6 @@ def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
 
 def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tuple[float, bool]]:
     """Compute each continuation's log-likelihood after its context, and whether it is greedy."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
     found = []

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from machine import ROOT
+from profile_step import profiled_steps
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -109,8 +110,6 @@ def _bench(args: Namespace, name: str, *options: str) -> Row:
 
 
 def profile(args: Namespace) -> Iterator[Row]:
-    from profile_step import profiled_steps  # late: it imports torch, which other stages do not
-
     return profiled_steps(args.out, dry_run=args.dry_run)
 
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"
 RECORDINGS = ROOT / "docs/assets/recordings"
 
+SMALL = ("--size", "120x30")
 SHOTS = {
     # Four users share a system prompt, a fifth waits for a slot, and a sixth has finished.
     "overview": ("shared-prefix.jsonl", "--step", "111"),
@@ -31,42 +32,41 @@ SHOTS = {
     "requests": (
         "memory-pressure.jsonl", "--step", "140", "--screen", "requests", "--choose", "cleo",
     ),
-    "events": (
-        "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e1015",
-    ),
+    "events": ("memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e1015"),
     "compare": (
         "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
         "--step", "100", "--screen", "compare",
     ),
     "choice": ("choice.jsonl", "--step", "15", "--screen", "choice", "--choose", "ada"),
-    "speculation": (
-        "speculation.jsonl", "--step", "20", "--screen", "requests", "--choose", "ben",
-    ),
+    "speculation": ("speculation.jsonl", "--step", "20", "--screen", "requests", "--choose", "ben"),
     # A forced token, and the word that the model wanted; then words without their own step.
     "forced": ("structured.jsonl", "--step", "19", "--screen", "choice", "--choose", "eve"),
-    "structured": ("structured.jsonl", "--step", "20", "--size", "120x30"),
+    "structured": ("structured.jsonl", "--step", "20", *SMALL),
     "race": (
         "shared-prefix.jsonl", "--race", "static+contiguous,continuous+paged",
         "--step", "150", "--screen", "compare",
     ),
     "beams": ("beams.jsonl", "--step", "60", "--screen", "requests", "--choose", "ada.19"),
+    "real-vllm-blocks": (
+        "vllm/run-ahead.jsonl", "--step", "20", "--screen", "blocks", *SMALL, "--choose", "b3",
+    ),
+    "real-vllm-waits": ("vllm/run-ahead.jsonl", "--step", "20", "--screen", "scheduler", *SMALL),
+    "real-vllm-twin": (
+        "vllm/in-step-ours.jsonl", "--with", "vllm/in-step.jsonl", "--step", "51",
+        "--screen", "compare", *SMALL,
+    ),
     # for docs/learn
     "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
     "freed": (
-        "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", "--size", "120x30",
-        "--choose", "b7",
+        "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", *SMALL, "--choose", "b7",
     ),
     "copy-on-write": (
-        "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", "--size", "120x30",
-        "--choose", "b3",
+        "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", *SMALL, "--choose", "b3",
     ),
     "samples": ("parallel-sampling.jsonl", "--step", "10", "--size", "120x32"),
-    "latencies": (
-        "burst.jsonl", "--step", "63", "--screen", "requests", "--size", "120x30",
-        "--choose", "ivo",
-    ),
+    "latencies": ("burst.jsonl", "--step", "63", "--screen", "requests", *SMALL, "--choose", "ivo"),
     "x-ray": (
-        "kernels/x-ray.jsonl", "--step", "3", "--screen", "blocks", "--size", "120x30",
+        "kernels/x-ray.jsonl", "--step", "3", "--screen", "blocks", *SMALL,
         "--choose", "b7", "--choose", "ada",
     ),
 }  # fmt: skip

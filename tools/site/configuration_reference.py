@@ -12,12 +12,14 @@ from typing import Any
 
 from page_text import DOCS, code, field_docs, prose, sentence, table, type_name
 
-from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.config import EngineConfig, KVTransferConfig, SpeculativeConfig
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
+from minivllm.kv_transfer.options import HostTierOptions
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 
-CLASSES = (EngineConfig, SpeculativeConfig, SamplingParams, ServerOptions)
+_OF_ENGINE = EngineConfig, SpeculativeConfig, KVTransferConfig, HostTierOptions
+CLASSES = (*_OF_ENGINE, SamplingParams, ServerOptions)
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
 """A field with a rule of its own refuses at least one of these values."""
 

@@ -23,12 +23,12 @@ from page_text import (
 )
 
 from minivllm.events import types as ev
-from minivllm.events.types import blocks, drafts, explanations, grammars, kernels, requests, steps
 from minivllm.sampling_params import SamplingParams
 
 _SUBJECTS = {
-    "Requests": requests, "Steps, tokens and the log": steps, "Blocks": blocks, "Drafts": drafts,
-    "Grammars": grammars, "Why a token": explanations, "Kernels": kernels,
+    "Requests": ev.requests, "Steps, tokens and the log": ev.steps, "Blocks": ev.blocks,
+    "The second memory": ev.transfers, "Drafts": ev.drafts, "Grammars": ev.grammars,
+    "Why a token": ev.explanations, "Kernels": ev.kernels,
 }  # fmt: skip
 
 

@@ -74,7 +74,7 @@ async def _draw(page: Page, rows: int, title: str) -> str:
     still = SimpleNamespace(page=page, title="", num_pages=0, at_newest=False, score=(0, 0))
     app = DashboardApp(source, lesson=still, state="paused")
     async with app.run_test(size=(COLUMNS, rows)) as pilot:
-        for widget in app.screen.query("#header, #timeline, #lesson-text, Footer"):
+        for widget in app.screen.query("#header, #timeline, #lesson-text, #keybar"):
             widget.display = False
         for panel in app.screen.query(".-dim"):
             panel.remove_class("-dim")

@@ -27,8 +27,12 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"in {slower}, new requests waited until the whole batch had ended"
     if a.num_preemptions > b.num_preemptions:
         return f"{slower} preempted {a.num_preemptions} times and computed that work again"
+    if slow.max_num_seqs < fast.max_num_seqs:
+        return f"{slower} runs at most {plural(slow.max_num_seqs, 'sequence')} at once"
     if b.spec_decode_num_accepted_tokens > a.spec_decode_num_accepted_tokens:
         return f"{b.spec_decode_num_accepted_tokens:,} drafts of {faster} were right"
     if (found := b.prefix_cache_hits - a.prefix_cache_hits) > 0:
         return f"{faster} found {plural(found, 'more token')} in its prefix cache"
+    if old.num_usable_blocks < new.num_usable_blocks:
+        return f"{slower} had only {old.num_usable_blocks:,} blocks, and requests waited for them"
     return f"{slower} took {plural(slow.step, 'step')}, {faster} {fast.step:,}"

@@ -114,8 +114,9 @@ def packed(
     head: begins the first row; further rows are indented by its width
     total: the number of all items, if `items` are only those that may fit
     """
-    items = list(items)
-    total = len(items) if total is None else total
+    if total is None:
+        items = list(items)
+        total = len(items)
     rows, beside = [Row(width).add(*head)], ""
     for number, item in enumerate(items):
         left, cells = total - number, width_of(text_of(item))

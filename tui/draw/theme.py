@@ -23,12 +23,7 @@ def _theme(name: str, ground: str, panel: str, text: str, rule: str, **colours: 
         panel=panel,
         foreground=text,
         primary=colours["accent"],
-        variables={
-            **_FRAMES,
-            "rule": rule,
-            "footer-key-foreground": colours["accent"],
-            "footer-background": panel,
-        },
+        variables={**_FRAMES, "rule": rule},
         **colours,
     )
 
@@ -55,6 +50,7 @@ def themes_for(*, ascii: bool) -> list[Theme]:
 COLOURS = {
     "text": ("#d5dce8", "#1d2430"),
     "muted": ("#8b9bb0", "#5a6678"),
+    "tab": ("#9ca3af", "#5b606a"),
     "faint": ("#55637a", "#98a3b3"),
     "accent": ("#7aa7ff", "#1f58c7"),
     "good": ("#5fd38d", "#146c38"),

@@ -7,6 +7,7 @@ If two commands share a key, the error names both and nothing in the file is app
 """
 
 import os
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -54,8 +55,6 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
 
 
 def _read(file: Path) -> dict[str, object]:
-    import tomllib  # late: most users have no such file
-
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

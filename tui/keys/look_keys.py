@@ -87,7 +87,6 @@ class LookKeys:
             screen.maximize(focused)
         else:
             self._app.tell(_NO_FOCUS)
-        screen.refresh_bindings()  # the bottom line now shows how to restore the screen
         self._app.call_after_refresh(self._app.draw)
 
     # ---- the selection ----

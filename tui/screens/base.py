@@ -1,11 +1,12 @@
 """The base class of all screens: tabs, top line, timeline and key bar, with panels in between."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Horizontal
-from textual.events import Resize
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.widget import Widget
@@ -23,7 +24,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     NAME: ClassVar[str]
     IS_NARRATED: ClassVar[bool] = True
     # Visible beside a maximized panel: the position in time, and the key that restores the screen.
-    ALLOW_IN_MAXIMIZED_VIEW = "#top, #timeline, KeyBar"
+    ALLOW_IN_MAXIMIZED_VIEW = "#top, #timeline, #keybar"
     AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
     # Under 110 columns, panels have no boxes; on taller screens, each panel has more room.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
@@ -32,9 +33,10 @@ class DashboardScreen(Screen, inherit_bindings=False):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self.narrator = Narrator(id="narrator")
+        self.narrator, self.keybar = Narrator(id="narrator"), KeyBar(id="keybar")
         self.has_panels = False
         self._panels: list[Panel] = []
+        self._bound: dict[str, Binding] = {}
 
     def body(self) -> Iterable[Widget]:
         raise NotImplementedError
@@ -48,7 +50,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
             yield self.narrator
         yield from self.body()
         yield TimeLine(id="timeline")
-        yield KeyBar()
+        yield self.keybar
 
     def _fit_terminal(self) -> None:
         """Set the breakpoints' classes before the first layout.
@@ -65,9 +67,9 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context
-        self.keybar = self.query_one(KeyBar)
         self._restyle(self.app.current_theme)
         self.app.theme_changed_signal.subscribe(self, self._restyle)
+        self.bindings_updated_signal.subscribe(self, self._forget_keys)
         self.has_panels = True
         self.draw()  # so that each panel has something to draw as soon as it has a size
 
@@ -77,8 +79,18 @@ class DashboardScreen(Screen, inherit_bindings=False):
         for panel in self.panels():
             panel.restyle(palette)
 
-    def on_resize(self, event: Resize) -> None:
-        self.query_one(ScreenTabs).fit(event.size)
+    def _forget_keys(self, _: Screen) -> None:
+        self._bound = {}
+        self.keybar.show_again()
+
+    @property
+    def bound(self) -> dict[str, Binding]:
+        """Command id, or without one its action -> the first of its keys, also the user's own."""
+        if not self._bound:  # finding them takes a good part of a frame's time
+            for _, key, *_ in self.active_bindings.values():
+                printed = replace(key, key_display=self.app.get_key_display(key))
+                self._bound.setdefault(key.id or key.action, printed)
+        return self._bound
 
     def panels(self) -> Iterator[Panel]:
         yield from self._panels

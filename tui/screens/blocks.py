@@ -2,8 +2,7 @@
 
 Left: the map, the text of blocks (if there is room) and the free queue. Right: the selected
 block, the prefix cache, attention mass and the kernel x-ray. If the panels in `_folding` do not
-all fit, one is open, and the others show only their titles until they get the focus. A folded panel
-is never drawn, so `on_mount` sets its title.
+all fit, one is open, and the others show only their titles until they get the focus.
 """
 
 from collections.abc import Iterable
@@ -58,12 +57,8 @@ class BlocksScreen(DashboardScreen):
     def on_mount(self) -> None:
         self._open(PrefixTree)
         super().on_mount()
-        model = self.context.transport.view
-        for panel in self._folding:
-            panel.border_title = panel.border_title or f" {panel.title(model, self.size.width)} "
 
     def on_resize(self, event: Resize) -> None:
-        super().on_resize(event)
         num_blocks = self.context.transport.view.header.num_blocks
         most = _FEW_BLOCKS if event.size.height >= ROWS_FOR_TABS else _FEW_BLOCKS // 2
         self.set_class(num_blocks <= most, "-few-blocks")

@@ -1,6 +1,6 @@
 """The Compare screen: two recordings of the same requests at the same moment, or a race of both.
 
-When the first recording moves, the second follows, to the same step or the same second (key c).
+When the first recording moves, the second follows, to the same step or the same second (key S).
 """
 
 from collections.abc import Iterable

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from minivllm.configurations import parse_configuration
+from minivllm.configurations import PARTS, parse_configuration
 from minivllm.errors import ConfigError
 from minivllm.text import clean
 from minivllm.tui.control import Entry, Question
@@ -111,22 +111,41 @@ _NUMBERS: dict[str, tuple[Literal["integer", "number"], type]] = {
 }  # fmt: skip
 
 
+_RACES: tuple[tuple[str, Entry], ...] = (
+    ("Do continuous batches and paged memory help?", Entry()),
+    ("Would twice the blocks help?", Entry("paged", "paged+blocks-x2")),
+    ("Would twice the slots help?", Entry("paged", "paged+slots-x2")),
+    ("One request after another, or many at once?", Entry("sequential", "continuous")),
+    ("A long prompt in one step, or in chunks?", Entry("unchunked", "chunked")),
+    ("Does it help to guess words from the text so far?", Entry("plain", "ngram")),
+)
+
+
 class RaceScreen(AskScreen):
-    """Asks for the configurations of both sides."""
+    """Asks for the configurations of both sides, or for the question that a race answers."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "question(1)", priority=True),
+        Binding("up", "question(-1)", priority=True),
+    ]
 
     def __init__(self, entry: Entry) -> None:
-        super().__init__(
-            "Race two configurations",
-            "Two engines with the same memory serve the requests of this run again. The first line"
-            " is A, the second B (tab). Parts, joined by +: static batches end together, continuous"
-            " ones are refilled in each step, sequential runs one request at a time. contiguous"
-            " reserves memory for the longest answer, paged takes it block by block. chunked or"
-            " unchunked: may a prompt be computed in parts? plain or ngram: are words guessed from"
-            " the text so far? kv-float32 or kv-int8: how the cache is stored. delay: a batch waits"
-            " 50 ms for more requests.",
-            entry.a,
-        )
         self._second = entry.b
+        self._at = next((at for at, (_, ready) in enumerate(_RACES) if ready == entry), -1)
+        super().__init__("Serve this run's requests with A and B", self._questions(), entry.a)
+
+    def _questions(self) -> str:
+        rows = [f"{' >'[at == self._at]} {words}\n" for at, (words, _) in enumerate(_RACES)]
+        return (
+            f"up and down choose a question:\n{''.join(rows)}\nOr write parts of A, then (tab) B,"
+            f" joined by +: {', '.join(part for part in PARTS if part != 'draft_model')}."
+        )
+
+    def action_question(self, by: int) -> None:
+        self._at = (self._at + by) % len(_RACES)
+        for id, name in zip(("answer", "second"), _RACES[self._at][1], strict=True):
+            self.query_one(f"#{id}", Input).value = name
+        self.query_one("#hint", Static).update(Content(self._questions()))
 
     def numbers(self) -> Iterable[Widget]:
         yield Field(self._second, id="second", select_on_focus=True)

@@ -155,9 +155,8 @@ class LessonScreen(DashboardScreen):
             transport.to_position(page.position)
             return
         recording = transport.recording
-        begin = (
-            before.position if before is not None and before.stage is page.stage else page.position
-        )
+        is_same = before is not None and before.stage is page.stage
+        begin = (before if is_same else page).position
         num_steps = recording.step_of(page.position) - recording.step_of(begin)
         if num_steps <= 1:
             transport.to_live()

@@ -27,9 +27,9 @@ class SchedulerScreen(DashboardScreen):
             with Vertical(id="scheduler-side"):
                 yield StepDetail(id="step-detail")
                 yield FlatBatch(id="flat-batch")
-                yield ExpertMap(id="experts")
+                self._experts = ExpertMap(id="experts")
+                yield self._experts
 
     def draw(self) -> None:
-        has_experts = self.context.transport.view.experts is not None
-        self.query_one(ExpertMap).set_class(has_experts, "-filled")
+        self._experts.set_class(self.context.transport.view.experts is not None, "-filled")
         super().draw()

@@ -7,6 +7,7 @@ engine has already run, `state`, then one message per event. A reconnect sends `
 
 import contextlib
 import http.client
+import os
 import socket
 from collections import deque
 from threading import Event, Thread
@@ -17,9 +18,12 @@ from minivllm.errors import EventLogError
 from minivllm.events.recording.lines import decode_header, encode_header, state_line
 from minivllm.events.recording.stitching import AnotherRunError, Stitcher
 from minivllm.events.types import LogHeader
-from minivllm.tui.sources.api_key import VARIABLE, authorization
 from minivllm.tui.sources.source import SourceStatus
 
+API_KEY = "VLLM_API_KEY"
+"""vLLM's environment variable. No command-line option: other users of a machine can see those. Nor
+is `OPENAI_API_KEY` used: OpenAI's key must not be sent to an arbitrary server.
+"""
 MAX_MESSAGE_BYTES = 1 << 26
 """Size limit of a message. No state or event is this large, so the sender is not our server."""
 
@@ -127,11 +131,10 @@ class EventStream:
             self._socket = connection.sock
             # An idle engine can be silent for hours; keep-alive detects that its machine is gone.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            headers = {
-                "Accept": "text/event-stream",
-                "Cache-Control": "no-store",
-                **authorization(),
-            }
+            headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+            key = os.environ.get(API_KEY, "")
+            if key and key.isascii() and key.isprintable():
+                headers["Authorization"] = f"Bearer {key}"
             if self._stitcher is not None and self._stitcher.last_seq is not None:
                 headers["Last-Event-ID"] = str(self._stitcher.last_seq)
             query = f"?{self._url.query}" if self._url.query else ""
@@ -149,7 +152,7 @@ class EventStream:
             raise http.client.HTTPException(f"{response.status} {response.reason}")
         kind = response.getheader("Content-Type", "an unnamed type")
         if response.status == 401:
-            raise EventLogError(f"it requires an API key: set the environment variable {VARIABLE}.")
+            raise EventLogError(f"it requires an API key: set the environment variable {API_KEY}.")
         if response.status == 404:
             raise EventLogError(
                 "it does not publish events: start that server with `minivllm serve --events`."

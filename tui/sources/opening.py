@@ -1,5 +1,6 @@
 """`open_source`: a source for what a command was given: an address, or a file."""
 
+from minivllm import tui
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.tui.sources.replay import ReplaySource
@@ -14,10 +15,7 @@ def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> Event
     Raises `EventLogError` with one sentence if the source cannot be opened.
     """
     if text.lower().startswith(("http://", "https://")):
-        # Late: http.client is slow to import.
-        from minivllm.tui.sources.http_source import HttpSource
-
-        return HttpSource(text, codec=codec)
+        return tui.HttpSource(text, codec=codec)
     if follow:
         return TailSource(text, codec=codec)
     return ReplaySource(text, codec=codec)

@@ -63,5 +63,6 @@ def broken(method: str, old: str, new: str) -> AbstractContextManager[object]:
 if __name__ == "__main__":
     for exercise in map(find_exercise, sys.argv[1:]) if sys.argv[1:] else exercises():
         if exercise.finds_bug:
-            record(exercise, exercise.recording)
-            print(exercise.recording)
+            for path in exercise.recordings:
+                record(exercise, path, has_fault=path == exercise.recording)
+                print(path)

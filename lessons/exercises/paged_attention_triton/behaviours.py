@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from minivllm import kernels
 from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
@@ -112,16 +113,9 @@ def _inputs(case: Case) -> dict[str, Any]:
     }
 
 
-def _decode(inputs: dict[str, Any]) -> torch.Tensor:
-    # Late: without Triton, the exercise cannot run but still has its page.
-    from minivllm.kernels.attention.decode_naive import decode_naive
-
-    return decode_naive(**inputs)
-
-
 def _tell(case: Case) -> Lines:
     inputs = _inputs(case)
-    out = _decode(inputs)
+    out = kernels.decode_naive(**inputs)
     if inputs["out"] is not None:
         yield f"returns the given `out`: {out is inputs['out']}"
     for row, length in enumerate(case["seq_lens"]):
@@ -209,7 +203,7 @@ def reads(case: Case) -> Lines:
     # The addresses of all loads, for each program.
     inputs = _inputs(case)
     with recorded_loads() as loads:
-        _decode(inputs)
+        kernels.decode_naive(**inputs)
     yield from loads.strange(inputs)
     yield (
         f"{case['seq_lens']} tokens in blocks of {case['block_size']}, heads of"

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from minivllm import kernels
+
 Program = tuple[int, int]
 
 
@@ -59,14 +61,11 @@ def _addresses(tensor: Any) -> np.ndarray:
 @contextmanager
 def recorded_loads() -> Iterator[Loads]:
     """Record the loads of kernels that run in this context."""
-    # Late: Triton can be missing, and chooses its mode when it is imported.
-    from minivllm.kernels import mode
-
     loads = Loads()
-    if not mode.INTERPRETED:
+    if not kernels.INTERPRETED:
         yield loads
         return
-    builder = mode.interpreter_builder
+    builder = kernels.interpreter_builder
     load = builder.create_masked_load
 
     def create_masked_load(pointers: Any, mask: Any, *rest: Any) -> Any:

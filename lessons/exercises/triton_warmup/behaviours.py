@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from minivllm import lessons
 from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
@@ -45,16 +46,9 @@ def _inputs(case: Case) -> tuple[Any, Any, Any, Any]:
     return x, factors, out, whole
 
 
-def _scale_rows(*tensors: torch.Tensor) -> None:
-    # Late: without Triton, the exercise cannot run but still has its page.
-    from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
-
-    scale_rows(*tensors)
-
-
 def _results(case: Case) -> Lines:
     x, factors, out, whole = _inputs(case)
-    _scale_rows(x, factors, out)
+    lessons.scale_rows(x, factors, out)
     what = f"{case['rows']} rows of {case['columns']} columns"
     strides = f"strides {x.stride(0)} and {out.stride(0)}"
     for row in range(case["rows"]):
@@ -110,7 +104,7 @@ def reads(case: Case) -> Lines:
     # The addresses of all loads, for each program.
     x, factors, out, _ = _inputs(case)
     with recorded_loads() as loads:
-        _scale_rows(x, factors, out)
+        lessons.scale_rows(x, factors, out)
     for row in range(case["rows"]):
         factor = factors[row].data_ptr()
         numbers = [x[row, column].data_ptr() for column in range(case["columns"])]

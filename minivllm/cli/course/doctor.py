@@ -1,7 +1,7 @@
 """`minivllm doctor`: checks this machine in less than a minute and prints a line for each check.
 
-The exit status is 0 if the course works on this machine, else 1. Each check imports what it examines
-itself, because a library can be missing or damaged.
+The exit status is 0 if the course works on this machine, else 1. A library can be missing or damaged,
+so each check imports what it examines, with `import_module` or as a lazy name of a room.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from platform import python_version
 from typing import Literal, NamedTuple
 
+from minivllm import kernels, lessons, runtime
 from minivllm.cli.terminal import has_utf8
 from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.runtime.paths import default_cache_root
@@ -103,26 +104,21 @@ def check_triton() -> Finding:
         return Finding("note", str(missing).rstrip("."))
     import_module("torch")
     try:
-        mode = import_module("minivllm.kernels.mode")
+        interpreted, triton = kernels.INTERPRETED, kernels.triton
     except (ImportError, OSError, RuntimeError) as error:
         return Finding("note", f"{_first_line(error)} Lessons 17 and 18 show recordings")
-    how = "its interpreter runs kernels here" if mode.INTERPRETED else "compiles for the GPU"
-    return Finding("ok", f"{mode.triton.__version__}, {how}")
+    how = "its interpreter runs kernels here" if interpreted else "compiles for the GPU"
+    return Finding("ok", f"{triton.__version__}, {how}")
 
 
 def check_kernels() -> Finding:
     """Build the C kernels if needed, and run one of them."""
     torch = import_module("torch")
-    from minivllm.kernels import reference_ops
-    from minivllm.kernels.cpu.library import CpuKernelsError
-    from minivllm.runtime.cpu.load import TIMES_SLOWER, load_cpu_ops
-
-    try:
-        ops = load_cpu_ops()
-    except CpuKernelsError as error:
-        return Finding("note", f"{error} The engine runs without them, {TIMES_SLOWER}")
-    x = torch.linspace(-2, 2, 64).reshape(2, 32)
-    if not torch.allclose(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), atol=1e-5):
+    if missing := runtime.why_no_kernels():
+        return Finding("note", missing)
+    ops, x = runtime.load_cpu_ops(), torch.linspace(-2, 2, 64).reshape(2, 32)
+    expected = torch.nn.functional.silu(x[:, :16]) * x[:, 16:]
+    if not torch.allclose(ops.silu_and_mul(x), expected, atol=1e-5):
         return Finding("bad", "the C kernels compute wrong numbers: remove the built library")
     return Finding("ok", f"{ops.description}; bfloat16 runs on {ops.bf16_way}")
 
@@ -130,11 +126,8 @@ def check_kernels() -> Finding:
 def check_exercises() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
-    from minivllm.lessons.checker.catalogue import find_exercise
-    from minivllm.lessons.checker.child.session import Worker
-
-    exercise = find_exercise("lru")
-    with Worker(exercise) as worker:
+    exercise = lessons.find_exercise("lru")
+    with lessons.Worker(exercise) as worker:
         failure = worker.ask(str(exercise.source_file)).failure
     if failure is not None:
         return Finding("bad", f"exercises cannot run: {failure.text}")
@@ -157,26 +150,20 @@ def check_terminal() -> Finding:
 
 
 def check_house_model() -> Finding:
-    from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
-
-    check_checkpoint(HOUSE_FOLDER)
+    runtime.check_checkpoint(HOUSE_FOLDER)
     return Finding("ok", str(provenance_of(HOUSE_FOLDER)))
 
 
 def check_chat_model() -> Finding:
     """Look for the chat model in the caches; the doctor downloads nothing."""
-    from minivllm.runtime.store.model_store import ModelStore
-
-    found = ModelStore().smollm2_if_here()
+    found = runtime.ModelStore().smollm2_if_here()
     if found is None:
         return Finding("note", "not downloaded: minivllm model fetch smollm2")
     return Finding("ok", f"smollm2, {provenance_of(found)}")
 
 
 def check_memory() -> Finding:
-    from minivllm.runtime.kv_cache import available_cpu_memory
-
-    free = available_cpu_memory()
+    free = runtime.available_cpu_memory()
     if free is None:
         return Finding("ok", "this system does not say how much is available")
     return _compare(free, *ENOUGH_MEMORY, f"{format_bytes(free)} available", "close programs")

@@ -9,10 +9,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from minivllm.cli import INTERRUPTED, USAGE_ERROR, add_command, add_option, main
+from minivllm.cli import INTERRUPTED, USAGE_ERROR, Parser, add_command, main, recordings
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import has_utf8, note, terminal_attached
@@ -35,32 +34,27 @@ from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.state.model import MODELS
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     parsers = {}
     where = "folder of your files (default: ~/minivllm-exercises)"
     for name, (act, summary, named, without) in ACTIONS.items():
         action = parsers[name] = add_command(actions, name, summary)
-        action.set_defaults(run_action=act)
-        add_option(action, "--workspace DIR", where, type=Path)
+        action.set_defaults(run=act)
+        action.add("--workspace DIR", where, type=Path)
         if named:
-            add_option(action, "NAME", f"an exercise (default: {without})", nargs=named)
+            action.add("NAME", f"an exercise (default: {without})", nargs=named)
     watching = "check again after each save, with keys for hints and more"
-    add_option(parsers["check"], "--watch", watching)
+    parsers["check"].add("--watch", watching)
     for name in ("check", "diff"):
-        add_option(parsers[name], "--seed SEED", "seed for the random cases", type=int, default=0)
-    add = partial(add_option, parsers["demo"])
-    add("--model MODEL", "the model to run", default=LESSON_MODEL)
-    add("--all-passed", "run all your passed exercises together in one engine")
-    add("--headless", "print plain lines instead of opening the dashboard")
+        parsers[name].add("--seed SEED", "seed for the random cases", type=int, default=0)
+    parsers["demo"].add("--model MODEL", "the model to run", default=LESSON_MODEL)
+    parsers["demo"].add("--all-passed", "run all your passed exercises together in one engine")
+    parsers["demo"].add("--headless", "print plain lines instead of opening the dashboard")
     add_dashboard_options(parsers["demo"])
     add_dashboard_options(parsers["diff"])
-    add_option(parsers["report"], "--json", "as one line of JSON")
+    parsers["report"].add("--json", "as one line of JSON")
     add_grade_options(parsers["grade"])
-
-
-def run(args: argparse.Namespace) -> int:
-    return args.run_action(args)
 
 
 def _passed() -> set[str]:
@@ -183,14 +177,12 @@ def _check_once(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
 
 def _print_link(result: Result, folder: Path) -> None:
     """Write a page with the failing run beside the engine's, if a run with events fails."""
-    from minivllm.cli.recordings.web import write_page  # late: it imports Rich
-
     try:
         found = write_difference(result, folder)
     except ExerciseError:
         return  # no run with events fails
     page = folder / "difference.html"
-    write_page(page, [found.engine, found.yours], found.step, whole=False)
+    recordings.write_page(page, [found.engine, found.yours], found.step, whole=False)
     print(f"In a browser, at step {found.step}: {page.resolve().as_uri()}")
 
 
@@ -209,7 +201,7 @@ def _diff(args: argparse.Namespace) -> int:
     if exercise.finds_bug:
         answer = read_answer(exercise, workspace.submission(exercise))
         step = answer.step if isinstance(answer, BugAnswer) else 1
-        return _show(args, [exercise.recording], step, exercise.title)
+        return _show(args, exercise.recordings, step, exercise.title)
     file = workspace.submission(exercise)
     with Worker(exercise) as worker, worker.opened(file) as ask:
         result = run_behaviours(exercise, file, ask, args.seed)
@@ -241,7 +233,7 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     if exercise.finds_bug:
-        return _show(args, [exercise.recording], 1, exercise.title)
+        return _show(args, exercise.recordings, 1, exercise.title)
     if not exercise.runs_in_engine:
         alone = f"`minivllm exercise check {exercise.name}` runs it by itself"
         raise ExerciseError(f"No engine runs {exercise.student_file}: {alone}.")

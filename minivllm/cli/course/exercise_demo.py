@@ -2,16 +2,30 @@
 
 `minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo PATH NAME
 [options of demo]`. PATH is the student's file, or a folder of pieces. The code is replaced before
-the engine is imported: `exercise_scenario` imports it and plays.
+the engine is imported.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
-from minivllm.cli import status_of
-from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.cli import build_parser, module_of, status_of
+from minivllm.lessons.checker.catalogue import POLICY_MODULE, find_exercise
 from minivllm.lessons.checker.child.imports import import_files, where_in
+from minivllm.lessons.scenarios.capstone import capstone
+from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
 from minivllm.text import clean
+
+OPTIONS: dict[str, tuple[str, str]] = {
+    "copy-on-write": ("--scenario", "parallel-sampling"),
+    "preemption": ("--scenario", "memory-pressure"),
+    "paged-attention": ("--attention-backend", "torch"),
+    "split-kv": ("--attention-backend", "torch"),
+    "paged-attention-triton": ("--attention-backend", "triton:naive"),
+    "verify-drafts": ("--scenario", "speculation"),
+    "own-policy": ("--scenario", "burst"),
+}
+"""Exercise -> options of `demo` that make its code run. Interpreted Triton takes seconds a step."""
 
 
 def run(path: Path, names: list[str], options: list[str]) -> int:
@@ -34,10 +48,20 @@ def run(path: Path, names: list[str], options: list[str]) -> int:
 
 
 def _play(names: list[str], options: list[str], *, of_pieces: bool) -> int:
-    # Late: it imports the engine, and the student's modules must be there first.
-    from minivllm.cli.course.exercise_scenario import play
-
-    return play(names, options, of_pieces=of_pieces)
+    demo = module_of("demo")  # which imports the engine
+    needed = () if of_pieces else OPTIONS.get(names[0], ())
+    args = build_parser("demo").parse_args(["demo", *needed, *options])
+    if of_pieces:
+        drafts = {"speculative_config": dict(PROMPT_LOOKUP)} if "verify-drafts" in names else {}
+        return demo.play(args, capstone(f"this engine runs on your {', '.join(names)}.", **drafts))
+    exercise = find_exercise(names[0])
+    if exercise.is_open:
+        own_policy = import_module(POLICY_MODULE).OwnPolicy
+        scheduler = import_module("minivllm.core.scheduler")
+        scheduler.create_request_queue = lambda policy: own_policy()
+    if exercise.name == "stop-strings":
+        return demo.play(args, capstone("finn, whose story ends at a stop string."))
+    return demo.run(args)
 
 
 if __name__ == "__main__":

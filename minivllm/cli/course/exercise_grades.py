@@ -7,11 +7,10 @@ import argparse
 import json
 import os
 import time
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from minivllm.cli import add_option
+from minivllm.cli import Parser
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
@@ -23,17 +22,13 @@ from minivllm.text import clean, plural
 SECRET = "MINIVLLM_GRADE_SECRET"
 
 
-def add_grade_options(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser, type=Path)
+def add_grade_options(parser: Parser) -> None:
     where = "a folder that contains one folder per student, or the folder of one student"
-    add("--submissions DIR", where, required=True)
-    add("--csv FILE", "write the results as a table")
-    add("--json PATH", "write Gradescope's results: a file for one student, else a folder")
-    parser.add_argument(
-        "--secret",
-        default=os.environ.get(SECRET, ""),
-        help=f"a secret that makes the random cases unpredictable (default: ${SECRET})",
-    )
+    parser.add("--submissions DIR", where, required=True, type=Path)
+    parser.add("--csv FILE", "write the results as a table", type=Path)
+    parser.add("--json PATH", "Gradescope's results: a file (one student) or a folder", type=Path)
+    secret = f"a secret that makes the random cases unpredictable (default: ${SECRET})"
+    parser.add("--secret SECRET", secret)
 
 
 def grade_all(args: argparse.Namespace) -> int:
@@ -45,8 +40,8 @@ def grade_all(args: argparse.Namespace) -> int:
     chosen = [exercise for exercise in chosen if not exercise.obstacle]
     alone = grading.is_one_submission(args.submissions, chosen)
     _make_room_for(args, alone)
-    grades, began = [], time.monotonic()
-    for grade in grading.grade(args.submissions, chosen, args.secret):
+    grades, began, secret = [], time.monotonic(), args.secret or os.environ.get(SECRET, "")
+    for grade in grading.grade(args.submissions, chosen, secret):
         grades.append(grade)
         result = grade.result
         score = f"{result.score:>3} of {result.max_score:<3} {grade.status}"

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from minivllm.cli import add_option
+from minivllm.cli import Parser
+from minivllm.cli.course import class_answers
 from minivllm.cli.dashboard import NEXT, add_dashboard_options
 from minivllm.cli.loading import load_model, loading
 from minivllm.cli.starting import Built, Starting
@@ -21,27 +22,28 @@ from minivllm.lessons.course.library import KERNEL_TRACK, find_lesson, lessons
 from minivllm.lessons.shown.recorded import triton_is_here
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.plain import PlainLesson
 from minivllm.lessons.teacher.progress import LessonProgress, Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.lessons.teacher.script import Lesson
+from minivllm.lessons.teacher.transcript import Transcript
 from minivllm.tui.start import Started
 
 LIST = "list"
 """What to type in place of a lesson for the list of all lessons."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
+def add_arguments(parser: Parser) -> None:
     where = "number or name of the lesson, or `list` (default: go on where you left off)"
-    add("LESSON", where, nargs="?")
-    add("--plain", "print the lesson instead of opening the dashboard")
-    add("--auto", "print all of it at once, without pauses and questions")
-    add("--transcript FILE", "write the whole lesson into FILE, as Markdown")
-    add("--save-answers FILE", "write your first answers in all lessons into FILE, to hand them in")
+    parser.add("LESSON", where, nargs="?")
+    parser.add("--plain", "print the lesson instead of opening the dashboard")
+    parser.add("--auto", "print all of it at once, without pauses and questions")
+    parser.add("--transcript FILE", "write the whole lesson into FILE, as Markdown")
+    parser.add("--save-answers FILE", "write your first answers in all lessons, to hand them in")
     what = "read the files of a class in DIR, and show the answers to each question (of LESSON)"
-    add("--class-answers DIR", what)
-    add("--from N", "begin at page N", dest="first")
-    add("--model NAME", "the model to run", default=LESSON_MODEL)
+    parser.add("--class-answers DIR", what)
+    parser.add("--from N", "begin at page N", dest="first")
+    parser.add("--model NAME", "the model to run", default=LESSON_MODEL)
     add_dashboard_options(parser)
 
 
@@ -87,13 +89,9 @@ def run(args: argparse.Namespace) -> int:
         player = open_lesson(ModelShelf(args.model))
     try:
         if args.transcript is not None:
-            from minivllm.lessons.teacher.transcript import Transcript  # late, because of Rich
-
             write_whole(args.transcript, f"# {player.title}\n\n{Transcript(player).write()}")
             note(f"Wrote {args.transcript}.")
         else:
-            from minivllm.lessons.teacher.plain import PlainLesson  # late, because of Rich
-
             PlainLesson(player, sys.stdin, show, auto=args.auto, ascii=args.ascii).run()
     finally:
         player.close()
@@ -111,8 +109,6 @@ def _open_next(args: argparse.Namespace, lesson: Lesson) -> int:
 
 
 def _answers(args: argparse.Namespace) -> int:
-    from minivllm.cli.course import class_answers  # late: it imports Rich
-
     if args.save_answers is None:
         return class_answers.show_class(args.class_answers, args.lesson, ascii=args.ascii)
     if args.lesson is not None or args.class_answers is not None:

@@ -18,9 +18,9 @@ from rich.progress import Progress, TaskID
 
 from minivllm import runtime
 from minivllm.cli.loading import loading
-from minivllm.cli.options import ReadSpeculativeConfig, add_option
+from minivllm.cli.options import Parser, ReadConfig
 from minivllm.cli.terminal import note
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
 from minivllm.events.recording.recording import Recording
@@ -33,15 +33,17 @@ from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.tui.answers.verdict import why_faster
 
 _ROWS = (
+    ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
+    ("max requests at once", "max_running", "{}"),
     ("waste, of the memory allocated", "kv_waste", "{:.1%}"),
     ("of all memory: holds tokens", "kv_used", "{:.1%}"),
     ("  reserved, written later", "kv_reserved", "{:.1%}"),
     ("  reserved, never written", "kv_internal", "{:.1%}"),
     ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
-    ("max requests at once", "max_running", "{}"),
-    ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
-    ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
+    ("steps", "steps", "{:,}"),
+    ("tokens computed again", "recomputed_tokens", "{:,}"),
+    ("tokens loaded from the host", "loaded_tokens", "{:,}"),
     ("drafts that were right", "draft_acceptance", "{:.0%}"),
     ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
     ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
@@ -52,18 +54,17 @@ _ROWS = (
 TIME_OF = {"processor": "processor time", "wall": "time"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
-    add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
-    add("--b B", "the other side", default="continuous+paged")
-    add("--scenario", "the requests", choices=TRACE_NAMES, default="burst")
+def add_arguments(parser: Parser) -> None:
+    parser.add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
+    parser.add("--b B", "the other side", default="continuous+paged")
+    parser.add("--scenario", "the requests", choices=TRACE_NAMES, default="burst")
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
-    add("--speculative-config JSON", how, action=ReadSpeculativeConfig)
+    parser.add("--speculative-config JSON", how, action=ReadConfig, const=SpeculativeConfig)
     size = "KV cache of each side (default: the scenario's)"
-    add("--kv-budget BYTES", size, type=report.positive_int)
-    add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
-    add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a new temporary folder)")
-    add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
+    parser.add("--kv-budget BYTES", size, type=report.positive_int)
+    parser.add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
+    parser.add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a temporary folder)")
+    parser.add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
     report.add_model_arguments(parser, model="house")
     report.add_json_argument(parser)
 
@@ -78,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
         model = runtime.load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     trace = fitted(trace, model.config.max_position_embeddings)
-    budget = args.kv_budget or _bytes_of_blocks(EngineConfig(**common, **trace.options), model)
+    usual = EngineConfig(**common, **trace.options)
+    spec = runtime.KVCacheSpec.of(model.config, usual.block_size, model.dtype)
+    budget = args.kv_budget or usual.num_gpu_blocks_override * spec.bytes_per_block
     memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
     options = {**trace.options, **memory}
     configs = [EngineConfig(**common, **side.options_for(options)) for side in sides]
@@ -114,12 +117,6 @@ def _parse_sides(args: argparse.Namespace) -> list[Configuration]:
             f" use, for example, --a plain --b {part}."
         )
     return sides
-
-
-def _bytes_of_blocks(config: EngineConfig, model: "runtime.LoadedModel") -> int:
-    """Memory of the trace's blocks in the model's own dtype."""
-    spec = runtime.KVCacheSpec.of(model.config, config.block_size, model.dtype)
-    return config.num_gpu_blocks_override * spec.bytes_per_block
 
 
 def _print(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:

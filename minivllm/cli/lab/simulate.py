@@ -8,10 +8,8 @@ fitted to measured steps. Every report states the error of the formula on steps 
 
 import argparse
 import math
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 from minivllm.cli import options
 from minivllm.cli.recording import recording
@@ -28,18 +26,14 @@ from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.report import print_answers, run_all
 from minivllm.lab.simulate.run import ROUTERS
 from minivllm.lab.simulate.step_times import read_step_times
-from minivllm.lab.simulate.workload import BURSTY, CrowdOptions, Lengths, check_fits, draw_crowd
+from minivllm.lab.simulate.workload import BURSTY, CrowdOptions, check_fits, draw_crowd
 
 _MANY = " (separate several values with commas to compare them)"
-_CROWD_HELP = {
-    "random_input_len": "mean number of tokens in a prompt",
-    "random_output_len": "mean number of tokens in an answer",
-    "random_range_ratio": "lengths are drawn uniformly from mean * (1 - X) to mean * (1 + X)",
-    "length_sigma": "length of the tail: standard deviation of the logarithm of a length",
-    "random_prefix_len": "tokens before each prompt, shared by all requests of a prefix group",
-    "prefix_groups": "number of different shared prefixes",
-    "urgent_share": "share of requests with priority 0, others 1 (--scheduling-policy priority)",
-}
+_SHARED = {
+    "block_size": 16, "max_model_len": 8192, "enable_prefix_caching": None,
+    "enable_chunked_prefill": True, "speculative_config": None,
+}  # fmt: skip
+"""Options that all configurations have in common, and their defaults."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,29 +51,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_crowd(group: argparse._ArgumentGroup) -> None:
-    # An option that is not given sets no attribute (`given_fields`).
-    add, usual = partial(options.add_option, group, default=argparse.SUPPRESS), CrowdOptions()
-    count = f"number of requests (default: {usual.num_prompts}, or all in a file)"
-    add("--requests --num-prompts N", count, dest="num_prompts", type=positive_int)
+    add = partial(options.add_option, group)
+    count = f"number of requests (default: {CrowdOptions().num_prompts}, or all in a file)"
+    kind = {"dest": "num_prompts", "type": positive_int, "default": argparse.SUPPRESS}
+    add("--requests --num-prompts N", count, **kind)
     when = "when requests arrive: poisson, bursty, or a file of JSON lines or CSV"
     add("--arrival ARRIVAL", when, default="poisson")
     rate = "requests per second, or inf (default: 80 %% of what the servers can handle)"
-    add("--rate --request-rate X", rate + _MANY, type=listed(float), default=None)
-    gaps = "of the gaps between requests: 1 is poisson, a lower value makes bursts"
-    add("--burstiness X", f"{gaps} (bursty: {BURSTY})")
-    shape = f"distribution of lengths around their means (default: {usual.length_distribution})"
-    add("--length-distribution", shape, choices=get_args(Lengths))
-    for name, help_ in _CROWD_HELP.items():
-        default = getattr(usual, name)
-        metavar = "N" if isinstance(default, int) else "X"
-        add(f"--{name.replace('_', '-')} {metavar}", f"{help_} (default: {default})")
+    add("--rate --request-rate X", rate + _MANY, type=listed(float))
+    options.add_fields(group, CrowdOptions, leave_out={"num_prompts", "seed"})
     add("--seed SEED", "seed for all random values", type=int, default=0)
 
 
 def _add_servers(group: argparse._ArgumentGroup) -> None:
     of_engine = options.field_docs(EngineConfig)
     docs = {name: options.describe(doc, "") for name, doc in of_engine.items()}
-    add = partial(options.add_option, group)
 
     def several(name: str, read: type, default: object, help_: str = "") -> None:
         about = f"{help_ or docs[name]} (default: {default}){_MANY}"
@@ -96,17 +82,9 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     several("max_num_seqs", positive_int, 16)
     # This many blocks of SmolLM2-135M in float32 fit into 1 GiB, the engine's default on a CPU.
     several("num_gpu_blocks_override", positive_int, 1456)
-    add("--block-size N", docs["block_size"], type=positive_int, default=16)
-    add("--max-model-len N", docs["max_model_len"], type=positive_int, default=8192)
-    drafts = f"{docs['speculative_config']}; needs --acceptance-rate"
-    add("--speculative-config JSON", drafts, action=options.ReadSpeculativeConfig)
-    right = "probability that a draft is right if those before it are"
-    add("--acceptance-rate X", right + _MANY, type=listed(float))
-    for name, default in (("enable_prefix_caching", None), ("enable_chunked_prefill", True)):
-        flag = f"--{name.replace('_', '-')}"
-        group.add_argument(
-            flag, action=argparse.BooleanOptionalAction, default=default, help=docs[name]
-        )
+    options.add_fields(group, EngineConfig, _SHARED, leave_out=of_engine.keys() - _SHARED.keys())
+    right = "with drafts: probability that a draft is right if those before it are"
+    options.add_option(group, "--acceptance-rate X", right + _MANY, type=listed(float))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,24 +93,19 @@ def run(args: argparse.Namespace) -> int:
     step_times = read_step_times(args.step_times)
     fit = fit_step_times(step_times.points)
     goodput = parse_goodput(args.goodput, fit)
-    crowd = _crowd(args)
-    check_fits(crowd, args.max_model_len)
-    names = (
-        "block_size", "max_model_len", "enable_prefix_caching", "enable_chunked_prefill",
-        "speculative_config",
-    )  # fmt: skip
-    common = {name: getattr(args, name) for name in names}
+    common = {name: getattr(args, name, usual) for name, usual in _SHARED.items()}
+    crowd = _crowd(args, common["max_model_len"])
+    check_fits(crowd, common["max_model_len"])
     all_setups = setups(args, common, _rates(args, crowd, common, fit))
     if args.record is not None and len(all_setups) > 1:
         many = f"these options make {len(all_setups)}: give one value for each"
         raise ConfigError(f"--record needs a single configuration, but {many}.")
-    with ExitStack() as recordings:
+    with recording(args.record) as record:
 
-        def record(replica: Replica) -> None:
-            header = replica.log_header(f"simulated: {step_times.label}")
-            recordings.enter_context(recording(args.record, header, replica.subscribe))
+        def watch(replica: Replica) -> None:
+            record(replica.log_header(f"simulated: {step_times.label}"), replica.subscribe)
 
-        simulated = run_all(all_setups, crowd, fit, goodput, record)
+        simulated = run_all(all_setups, crowd, fit, goodput, watch)
         result = {
             **{name: getattr(args, name) for name in ("arrival", "seed", "record")},
             "requests": len(crowd),
@@ -148,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _crowd(args: argparse.Namespace) -> list[Arrival]:
+def _crowd(args: argparse.Namespace, max_model_len: int) -> list[Arrival]:
     """Return the requests: from a file, or drawn at a mean rate of one request per second."""
     given = options.given_fields(args, CrowdOptions)
     if args.arrival not in ("poisson", "bursty"):
@@ -160,7 +133,7 @@ def _crowd(args: argparse.Namespace) -> list[Arrival]:
     if args.arrival == "poisson" and given.get("burstiness", 1.0) != 1.0:
         raise ConfigError("A Poisson process has no --burstiness: use --arrival bursty.")
     usual = {"burstiness": BURSTY} if args.arrival == "bursty" else {}
-    return draw_crowd(CrowdOptions(**usual | given), args.max_model_len)
+    return draw_crowd(CrowdOptions(**usual | given), max_model_len)
 
 
 def _rates(

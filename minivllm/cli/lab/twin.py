@@ -3,7 +3,8 @@
     minivllm twin run.jsonl --vllm-python /path/to/venv/bin/python
 
 The trace is a recording, of minivllm or of vLLM: its requests, their tokens and their arrivals.
-vLLM's scheduler, block pool and KV cache manager run without a model.
+vLLM's scheduler, block pool and KV cache manager run without a model. A recording of a synchronous
+vLLM is vLLM's side itself, so it needs no vLLM.
 """
 
 import argparse
@@ -11,13 +12,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
+from shutil import copyfile
 
 import msgspec
 
 import minivllm
-from minivllm.cli import add_option
+from minivllm.cli import Parser
 from minivllm.errors import SimulationError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lab.twin.difference import differences, summary
@@ -25,13 +26,12 @@ from minivllm.lab.twin.ours import run_ours
 from minivllm.lab.twin.trace import TwinTrace, read_trace
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
-    add("TRACE", "a recording", type=Path)
+def add_arguments(parser: Parser) -> None:
+    parser.add("TRACE", "a recording", type=Path)
     python = "the Python that has vLLM (default: this one)"
-    add("--vllm-python PATH", python, default=argparse.SUPPRESS)
-    add("--all", "also list how often each decision differs afterwards")
-    add("-o FOLDER", "keep both recordings there: ours.jsonl, vllm.jsonl", type=Path, dest="output")
+    parser.add("--vllm-python PATH", python, default=argparse.SUPPRESS)
+    parser.add("--all", "also list how often each decision differs afterwards")
+    parser.add("-o FOLDER", "keep ours.jsonl and vllm.jsonl there", type=Path, dest="output")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         ours, theirs = folder / "ours.jsonl", folder / "vllm.jsonl"
         run_ours(trace, ours)
-        _run_vllm(trace, theirs, getattr(args, "vllm_python", sys.executable))
+        if trace.is_vllms and not hasattr(args, "vllm_python"):
+            copyfile(args.trace, theirs)
+        else:
+            _run_vllm(trace, theirs, getattr(args, "vllm_python", sys.executable))
         found = differences(ours, theirs)
     if not found:
         print(f"Equal: both schedulers decide the same about all {len(trace.requests)} requests.")

@@ -7,7 +7,7 @@ vLLM writes such a recording with the scheduler of `minivllm.vllm`.
 import argparse
 import os
 
-from minivllm.cli import add_option
+from minivllm.cli import Parser
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
@@ -15,19 +15,18 @@ from minivllm.tui.sources.opening import open_source
 from minivllm.tui.state.model import MODELS
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     where = "http://host:port of a server, or a recording that is still being written"
-    add_option(parser, "SOURCE", where, nargs="?")
-    add_option(parser, "--vllm URL", argparse.SUPPRESS)
+    parser.add("SOURCE", where, nargs="?")
+    parser.add("--vllm URL", argparse.SUPPRESS)
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.vllm is not None:
         raise ConfigError(
-            "A vLLM server does not report its decisions, so let its scheduler record them:"
-            " MINIVLLM_RECORD=run.jsonl vllm serve MODEL --scheduler-cls"
-            " minivllm.vllm.RecordingScheduler, and then minivllm attach run.jsonl."
+            "vLLM's scheduler must record its decisions: MINIVLLM_RECORD=run.jsonl vllm serve MODEL"
+            " --scheduler-cls minivllm.vllm.RecordingScheduler, and then minivllm attach run.jsonl."
         )
     if args.source is None:
         raise ConfigError("Name an engine: the address of a server, or a recording that grows.")

@@ -11,9 +11,9 @@ import json
 import re
 from pathlib import Path
 
+from minivllm import tui
 from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.events.types import PASSED_REASONS
-from minivllm.tui.draw.theme import COLOURS
 from minivllm.tui.state.decisions import EVENT_WORDS, NARRATED, PHRASES
 
 SOURCES = Path(__file__).with_name("player")
@@ -66,7 +66,7 @@ def _labels() -> str:
         "NARRATED": dict(NARRATED),
         "NOTABLE": dict.fromkeys(kinds, True),
         "PASSED_REASONS": dict.fromkeys(sorted(PASSED_REASONS), True),
-        "COLOURS": COLOURS,
+        "COLOURS": tui.COLOURS,
     }
     return "".join(
         f"export const {name} = {json.dumps(table, ensure_ascii=False)};\n"

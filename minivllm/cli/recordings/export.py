@@ -7,7 +7,7 @@
 
 import argparse
 
-from minivllm.cli import add_option
+from minivllm.cli import Parser
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
 from minivllm.errors import EventLogError
@@ -15,10 +15,10 @@ from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.whole_file import whole_file
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_option(parser, "LOG", "a recording (JSON Lines)")
+def add_arguments(parser: Parser) -> None:
+    parser.add("LOG", "a recording (JSON Lines)")
     trace = "write a Chrome trace into FILE, for ui.perfetto.dev or chrome://tracing"
-    add_option(parser, "--perfetto FILE", trace, required=True)
+    parser.add("--perfetto FILE", trace, required=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,10 +26,9 @@ def run(args: argparse.Namespace) -> int:
     with whole_file(args.perfetto) as file:
         exported = export_perfetto(args.log, file)
         size = file.tell() if file.seekable() else 0
-    note(
-        f"Wrote {exported.steps:,} steps from {exported.events:,} events into {args.perfetto}"
-        f" ({size / 1e6:,.1f} MB); open it in ui.perfetto.dev."
-    )
+    what = f"{exported.steps:,} steps from {exported.events:,} events"
+    where = f"{args.perfetto} ({size / 1e6:,.1f} MB)"
+    note(f"Wrote {what} into {where}; open it in ui.perfetto.dev.")
     if exported.lost_events:
         note(
             f"{exported.lost_events:,} events are missing in the recording; after this gap the"

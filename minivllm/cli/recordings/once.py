@@ -10,11 +10,10 @@ the first lost event, and the output says so.
 
 import argparse
 import time
-from functools import partial
 
 import msgspec
 
-from minivllm.cli import add_option
+from minivllm.cli import Parser
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
@@ -27,11 +26,10 @@ QUIET_SECONDS = 0.5
 """After this time without an event, the newest event counts as received."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
-    add("SOURCE", "a recording, complete or still being written, or http://host:port of a server")
-    add("--step N", "the state after step N (default: the last step)", type=_step)
-    add("--json", "print one line of JSON")
+def add_arguments(parser: Parser) -> None:
+    parser.add("SOURCE", "a recording, also one that grows, or http://host:port of a server")
+    parser.add("--step N", "the state after step N (default: the last step)")
+    parser.add("--json", "print one line of JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,8 +62,8 @@ def fold_once(source: str, step: int | None) -> tuple[Fold, str | None]:
         recording, damage = opened.recording, opened.recording.damage
         if step is None:
             return recording.head, damage
-        if step > recording.last_step and damage is None:
-            last = recording.last_step
+        last = recording.last_step
+        if step < 0 or (step > last and damage is None):
             raise EventLogError(f"{source} ends with step {last}; it has no step {step} yet.")
         return recording.view_at_step(step), damage
     finally:
@@ -128,9 +126,3 @@ def _waiting(fold: Fold, position: int) -> str:
     if sequence.num_preemptions:
         size += f", preempted {sequence.num_preemptions}x"
     return f"  {fit(short_name(seq_id), 12)} {size}: {why}"
-
-
-def _step(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a step number, at least 0; got {text!r}")
-    return int(text)

@@ -1,10 +1,9 @@
 """`minivllm replay`: plays a recording in the dashboard, or writes a web page that plays it."""
 
 import argparse
-from functools import partial
 from pathlib import Path
 
-from minivllm.cli import add_option
+from minivllm.cli import Parser, recordings
 from minivllm.cli.dashboard import add_dashboard_options, add_race_option, make_app, run_app
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note, require_terminal
@@ -12,12 +11,11 @@ from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.state.model import MODELS
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
-    add("LOG", "a recording, as written by demo --record")
-    add("--with LOG", "a second recording of the same requests, to compare with", dest="other")
-    add("--step N", "start at the end of this step, paused")
-    add("--web FILE", "write a web page that plays the recording, to open from disk or to send")
+def add_arguments(parser: Parser) -> None:
+    parser.add("LOG", "a recording, as written by demo --record")
+    parser.add("--with LOG", "a second recording of the same requests, beside it", dest="other")
+    parser.add("--step N", "start at the end of this step, paused")
+    parser.add("--web FILE", "write a web page that plays it, to open from disk or to send")
     add_race_option(parser)
     add_dashboard_options(parser)
 
@@ -37,10 +35,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_page(args: argparse.Namespace) -> int:
-    from minivllm.cli.recordings.web import write_page  # late: a replay needs no page
-
     paths = [args.log, *([] if args.other is None else [args.other])]
     check_output(args.web, paths)
-    page, size = Path(args.web), write_page(args.web, paths, args.step)
+    page, size = Path(args.web), recordings.write_page(args.web, paths, args.step)
     note(f"{page}: {size / 1000:,.0f} kB. Open it in a browser: {page.resolve().as_uri()}")
     return 0

@@ -6,10 +6,9 @@ The picture is an SVG file that loads nothing from other hosts.
 import argparse
 import asyncio
 import re
-from functools import partial
 from pathlib import Path
 
-from minivllm.cli import add_option
+from minivllm.cli import Parser
 from minivllm.cli.dashboard import add_race_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
@@ -32,23 +31,18 @@ _SIZE = re.compile(r"[1-9]\d{0,2}x[1-9]\d{0,2}")
 _SECONDS_PER_LOOK = 0.02
 
 
-# Importing the list would import the dashboard for every command's help; a test compares both.
-_SCREENS_HELP = "which screen: overview, blocks, scheduler, requests, events, compare or choice"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
-    add("LOG", "a recording, as written by demo --record")
-    add("-o --output FILE", "the SVG file to write", required=True)
-    add("--step N", "show the end of this step (default: the last step)")
-    add("--screen SCREEN", _SCREENS_HELP, default="overview")
-    add("--size COLUMNSxROWS", "size of the terminal", default="120x36")
+def add_arguments(parser: Parser) -> None:
+    parser.add("LOG", "a recording, as written by demo --record")
+    parser.add("-o --output FILE", "the SVG file to write", required=True)
+    parser.add("--step N", "show the end of this step (default: the last step)")
+    parser.add("--screen", "which screen", choices=SCREENS, default="overview")
+    parser.add("--size COLUMNSxROWS", "size of the terminal", default="120x36")
     what = "select a block (b9), a request (ada) or an event (e993); may be given several times"
-    add("--choose WHAT", what, action="append", default=[])
-    add("--with LOG", "a second recording, for the compare screen", dest="other")
+    parser.add("--choose WHAT", what, action="append", default=[])
+    parser.add("--with LOG", "a second recording, for the compare screen", dest="other")
     add_race_option(parser)
-    add("--light", "use the light theme")
-    add("--ascii", "use ASCII characters only")
+    parser.add("--light", "use the light theme")
+    parser.add("--ascii", "use ASCII characters only")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,8 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
-    if args.screen not in SCREENS:
-        raise ConfigError(f"--screen must be one of {', '.join(SCREENS)}; got {args.screen!r}.")
     source, other = _open(args.log), None if args.other is None else _open(args.other)
     app = DashboardApp(source, other=other, state="paused", ascii=args.ascii)
     if args.light:

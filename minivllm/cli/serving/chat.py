@@ -28,8 +28,8 @@ SAMPLING_DEFAULTS = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 512}
 HELP = "/reset clears the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer."
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_option(parser, "--system TEXT", "a system message at the start of the conversation")
+def add_arguments(parser: options.Parser) -> None:
+    parser.add("--system TEXT", "a system message at the start of the conversation")
     options.add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=options.SEVERAL_TEXTS)
     options.add_engine_options(parser)
 

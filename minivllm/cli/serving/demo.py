@@ -11,15 +11,14 @@ import argparse
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack
 from functools import partial
 
+from minivllm import runtime
 from minivllm.cli.dashboard import add_dashboard_options
 from minivllm.cli.loading import build_engine, load_engine
-from minivllm.cli.options import add_engine_options, add_option, engine_config, seconds
-from minivllm.cli.recording import add_record_option, check_record, recording
+from minivllm.cli.options import Parser, add_engine_options, engine_config, seconds
+from minivllm.cli.recording import Record, add_record_option, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
 from minivllm.cli.serving.engine_control import EngineThreadControl, StopClock
 from minivllm.cli.starting import Built, Starting
@@ -28,7 +27,6 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
-from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.lessons.scenarios.figures import figures_of
@@ -46,26 +44,22 @@ CHAT_MODEL = "smollm2"
 SECONDS_PER_STEP_WATCHED = 0.1
 """Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 SECONDS_AT_A_FIRST = 1.0
-FIRSTS = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted, ev.RequestFinished)
-"""With `--slow`, the run stops at the first of each."""
+FIRSTS = ("prefix_cache_hits", "evicted_blocks", "num_preemptions", "finished_requests")
+"""Counters. With `--slow`, the run stops for a moment when one of them is no longer 0."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "scenarios:\n" + "\n".join(
-        textwrap.fill(
-            scenario.teaches, 79, initial_indent=f"  {name:<16}  ", subsequent_indent=" " * 20
-        )
-        for name, scenario in SCENARIOS.items()
-    )
-    add = partial(add_option, parser)
-    add("--scenario", "the scenario", choices=tuple(SCENARIOS), default="shared-prefix")
-    add("--headless", "print plain lines instead of opening the dashboard")
-    add("--json", "print one line of JSON on standard output, and messages on standard error")
+    fill = partial(textwrap.fill, width=79, subsequent_indent=" " * 20)
+    about = (fill(s.teaches, initial_indent=f"  {name:<16}  ") for name, s in SCENARIOS.items())
+    parser.epilog = "\n".join(["scenarios:", *about])
+    parser.add("--scenario", "the scenario", choices=tuple(SCENARIOS), default="shared-prefix")
+    parser.add("--headless", "print plain lines instead of opening the dashboard")
+    parser.add("--json", "print one line of JSON; all messages go to standard error")
     add_record_option(parser)
     usual = f"{SECONDS_PER_STEP_WATCHED} in the dashboard, else 0"
     slow = "minimum duration of a step; with it, the dashboard stops at each first hit, eviction,"
-    add("--slow SECONDS", f"{slow} preemption and end (default: {usual})", type=seconds)
+    parser.add("--slow SECONDS", f"{slow} preemption and end (default: {usual})", type=seconds)
     add_dashboard_options(parser)
     of_the_scenario = {
         name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options
@@ -89,15 +83,14 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
     config = engine_config(args, {**scenario.options, **quick, "check_invariants": True})
     headless = args.headless or not terminal_attached()
     slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
-    check_record(args.record)
-    with ExitStack() as recordings:
-        demo = _Demo(scenario, slow, args.record, recordings)
+    with recording(args.record) as record:
+        demo = _Demo(scenario, slow, record)
         interrupt, saved = None, ""
         try:
             if headless:
                 demo.run_headless(load_engine(config))
             else:
-                demo.stops_at = set(FIRSTS if args.slow else ())
+                demo.stops_at = FIRSTS if args.slow else ()
                 saved = demo.run_in_dashboard(args, config, tour)
         except KeyboardInterrupt as pressed:
             interrupt = pressed
@@ -120,9 +113,7 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
 
 def _model_of_this_machine() -> str:
     """Return the chat model if it is here, else the house model. Never uses the network."""
-    from minivllm.runtime.store.model_store import ModelStore  # late: `--help` does not need it
-
-    if ModelStore().smollm2_if_here() is not None:
+    if runtime.ModelStore().smollm2_if_here() is not None:
         return CHAT_MODEL
     fetch = f"for the chat model run: minivllm model fetch {CHAT_MODEL}"
     note(f"The house model answers, a very small one that comes with minivllm; {fetch}")
@@ -130,45 +121,29 @@ def _model_of_this_machine() -> str:
 
 
 class _Demo:
-    """One run of a scenario. `load` gives it an engine; the other attributes need one."""
+    """One run of a scenario. `_load` gives it an engine, and with it `thread`, `facts`, `_player`.
 
-    def __init__(
-        self, scenario: Scenario, seconds_per_step: float, record: str | None, recordings: ExitStack
-    ) -> None:
-        """record: the file to write the events to; recordings: closes the file"""
-        self._scenario = scenario
-        self._seconds_per_step = seconds_per_step
-        self._record, self._recordings = record, recordings
+    `facts` is updated in the engine's thread. Other threads may read it only after its end.
+    """
+
+    def __init__(self, scenario: Scenario, seconds_per_step: float, record: Record) -> None:
+        self._scenario, self._seconds_per_step, self._record = scenario, seconds_per_step, record
         self.thread: EngineThread | None = None
-        """None until there is an engine."""
-        self.facts: RunFacts
-        """Updated in the engine's thread. Other threads may read it only after its end."""
-        self._player: ScenarioPlayer
         self.is_over = False
         """Whether all requests, of the scenario and of the user, had ended at the last check."""
-        self.stops_at: set[type[ev.Event]] = set()
-        """Kinds of events whose first one stops the run for a moment, so that it can be read."""
-        self._is_first = False
-        self._num_ended_when_over = 0
-        self._on_over: Callable[[], object] = lambda: None
+        self.stops_at = ()
+        self._num_firsts = self._num_ended_when_over = 0
+        self._on_over = lambda: None
 
     def _load(self, engine: LLMEngine) -> LogWriter | None:
         """Prepare the run on an engine; return what records it."""
         header = engine.log_header()
         self.facts = RunFacts(header)
         engine.subscribe(self.facts.apply)
-        if self.stops_at:
-            engine.subscribe(self._notice_first)
         self._player = ScenarioPlayer(self._scenario, engine)
-        writer = self._recordings.enter_context(recording(self._record, header, engine.subscribe))
-        slow = self._seconds_per_step
+        writer, slow = self._record(header, engine.subscribe), self._seconds_per_step
         self.thread = EngineThread(engine, before_step=self._before_step, seconds_per_step=slow)
         return writer
-
-    def _notice_first(self, event: ev.Event) -> None:
-        if type(event) in self.stops_at:
-            self.stops_at.remove(type(event))
-            self._is_first = True
 
     def run_headless(self, engine: LLMEngine) -> None:
         """Print the decisions line by line; Ctrl-C ends the run."""
@@ -194,12 +169,8 @@ class _Demo:
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
             scenario, facts = self._scenario, self.facts
-            show = starting.app.show_summary
-            self._on_over = lambda: show(
+            self._on_over = lambda: starting.app.show_summary(
                 tell_story(scenario, facts), facts.fold.step, figures_of(scenario, facts)
-            )
-            self.thread.ended.add_done_callback(
-                lambda end: end.exception() and show([f"The engine failed: {end.exception()}"])
             )
             control = EngineThreadControl(self.thread, clock)
             return Started(source, control, writer, tour=tour), self.thread
@@ -209,12 +180,13 @@ class _Demo:
         return starting.app.context.saved
 
     def _before_step(self, engine: LLMEngine) -> None:
-        if self._is_first:
-            self._is_first = False
+        counters = self.facts.fold.counters
+        firsts = sum(getattr(counters, name) > 0 for name in self.stops_at)
+        if firsts > self._num_firsts:  # so that it can be read
+            self._num_firsts = firsts
             time.sleep(SECONDS_AT_A_FIRST)
         self._player.before_step()
         self.is_over = self._player.over
-        counters = self.facts.fold.counters
         num_ended = counters.finished_requests + counters.aborted_requests
         # When requests that the user added have ended, the summary is shown again with them.
         if self.is_over and num_ended != self._num_ended_when_over:

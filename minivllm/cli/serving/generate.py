@@ -11,15 +11,14 @@ import json
 import math
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
-from minivllm.cli import options
+from minivllm.cli import add_option, options
 from minivllm.cli.loading import load_engine
 from minivllm.cli.terminal import note, print_json, show
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
-from minivllm.errors import InvalidRequestError
+from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import ONE_SPACE, SamplingParams, StructuredOutputsParams
 from minivllm.text import plural
@@ -30,27 +29,25 @@ SAMPLES_TEMPERATURE = 1.0
 """For several samples: at temperature 0, all would be the same text."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(options.add_option, parser)
+def add_arguments(parser: options.Parser) -> None:
     what = "prompts to complete (default: lines of standard input)"
-    add("PROMPT", what, dest="prompts", nargs="*")
-    add("--file FILE", "read prompts from FILE, one per line; - is standard input")
-    add("--chat", "send each prompt as a chat message, using the model's template")
-    add("--json", "print one line of JSON instead of text")
+    parser.add("PROMPT", what, dest="prompts", nargs="*")
+    parser.add("--file FILE", "read prompts from FILE, one per line; - is standard input")
+    parser.add("--chat", "send each prompt as a chat message, using the model's template")
+    parser.add("--json", "print one line of JSON instead of text")
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
-    options.add_option(form, "--json-schema FILE", "write JSON that fits this JSON schema")
-    options.add_option(form, "--regex REGEX", "write a text that fits this regex")
-    options.add_option(form, "--choice TEXT", "write one of these; give several", action="append")
+    add_option(form, "--json-schema FILE", "write JSON that fits this JSON schema")
+    add_option(form, "--regex REGEX", "write a text that fits this regex")
+    add_option(form, "--choice TEXT", "write one of these; give several", action="append")
     usual = SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"}
     options.add_sampling_options(parser, usual)
     options.add_engine_options(parser)
-    parser.set_defaults(usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
     config, params, prompts = options.engine_config(args), _params(args), _read_prompts(args)
     if not prompts:
-        args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
+        raise ConfigError("No prompt: give one as an argument, in --file, or on standard input.")
     engine = load_engine(config)
     began = time.monotonic()
     refused = _add_requests(engine, prompts, params, chat=args.chat)

@@ -5,13 +5,11 @@ key A for four requests at once, or --ask).
 """
 
 import argparse
-from contextlib import ExitStack
-from functools import partial
 
 from minivllm.cli.dashboard import add_dashboard_options
 from minivllm.cli.loading import build_engine
-from minivllm.cli.options import add_engine_options, add_option, engine_config, seconds
-from minivllm.cli.recording import add_record_option, check_record, recording
+from minivllm.cli.options import Parser, add_engine_options, engine_config, seconds
+from minivllm.cli.recording import add_record_option, recording
 from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import require_terminal
@@ -21,10 +19,7 @@ from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
 
-WATCH = (
-    "Press a to ask the model, A to send four requests at once, p to pause the engine, n"
-    " to run one step."
-)
+WATCH = "Press a to ask the model, A for four requests, p to pause the engine, n for one step."
 OPTIONS = {
     "num_gpu_blocks_override": 128,
     "max_num_seqs": 8,
@@ -34,11 +29,10 @@ OPTIONS = {
 """For a small engine, all of which fits on the screen."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
-    add("--ask TEXT", "a first request; may be given several times", action="append", default=[])
+def add_arguments(parser: Parser) -> None:
+    parser.add("--ask TEXT", "a first request; may be repeated", action="append", default=[])
     add_record_option(parser)
-    add("--slow SECONDS", "make each step take at least this long", type=seconds, default=0.1)
+    parser.add("--slow SECONDS", "minimum duration of a step", type=seconds, default=0.1)
     add_dashboard_options(parser)
     add_engine_options(parser, dict.fromkeys(OPTIONS, "small enough to see all of it"))
 
@@ -46,15 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     require_terminal("demo --headless and generate run an engine without one")
     config = engine_config(args, OPTIONS)
-    check_record(args.record)
-    with ExitStack() as recordings:
+    with recording(args.record) as record:
 
         def build(progress: Progress) -> Built:
             engine = build_engine(config, progress)
             header = engine.log_header()
             source = InProcessSource(header, codec=MODELS)
             engine.subscribe(source.put)
-            writer = recordings.enter_context(recording(args.record, header, engine.subscribe))
+            writer = record(header, engine.subscribe)
             thread = EngineThread(engine, seconds_per_step=args.slow)
             control = EngineThreadControl(thread)
             for text in args.ask:

@@ -6,26 +6,23 @@
 
 import argparse
 
-from minivllm.cli import add_command, add_option
+from minivllm.cli import Parser, add_command
 from minivllm.runtime.model.model_config import FAMILIES
 from minivllm.runtime.progress import format_bytes
 from minivllm.runtime.store.model_store import ModelStore, fetch_model, resolve_for_transformers
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     commands = parser.add_subparsers(dest="model_command", metavar="COMMAND", required=True)
-    add_command(commands, "list", "list the aliases and all models on this machine")
+    add_command(commands, "list", "list the aliases and all models here").set_defaults(run=_list)
     which = "alias, checkpoint directory, .gguf file or Hugging Face id"
-    for name, summary in (
-        ("fetch", "download a model if it is not on this machine"),
-        ("path", "download a model if necessary, and print the directory of its checkpoint"),
+    for name, run, summary in (
+        ("fetch", _fetch, "download a model if it is not on this machine"),
+        ("path", _path, "download a model if necessary, and print the directory of its checkpoint"),
     ):
         command = add_command(commands, name, summary)
-        add_option(command, "MODEL", which, nargs="?", default="smollm2")
-
-
-def run(args: argparse.Namespace) -> int:
-    return {"list": _list, "fetch": _fetch, "path": _path}[args.model_command](args)
+        command.add("MODEL", which, nargs="?", default="smollm2")
+        command.set_defaults(run=run)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -44,10 +41,8 @@ def _list(args: argparse.Namespace) -> int:
 
 def _fetch(args: argparse.Namespace) -> int:
     listing = fetch_model(args.model)
-    print(
-        f"{listing.name} ({listing.provenance}) is ready ({format_bytes(listing.num_bytes)}):"
-        f" {listing.path}"
-    )
+    size = format_bytes(listing.num_bytes)
+    print(f"{listing.name} ({listing.provenance}) is ready ({size}): {listing.path}")
     return 0
 
 

@@ -11,10 +11,10 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 
+from minivllm import server
 from minivllm.cli import options as cli_options
 from minivllm.cli.loading import load_engine
 from minivllm.config import EngineConfig
@@ -25,9 +25,7 @@ from minivllm.server.options import ServerOptions
 
 API_KEY = "VLLM_API_KEY"
 """The environment variable from which vLLM reads the key."""
-NOT_OPTIONS = frozenset(
-    {"api_key", "allowed_hosts", "drain_timeout", "max_body_bytes", "body_timeout"}
-)
+NOT_OPTIONS = {"api_key", "allowed_hosts", "drain_timeout", "max_body_bytes", "body_timeout"}
 """Fields of `ServerOptions` without an option, or with one that has vLLM's spelling."""
 
 
@@ -55,38 +53,29 @@ def add_access(group: argparse._ActionsContainer) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with need_server():
-        from minivllm.server.app import assemble
-        from minivllm.server.run import bind, run_server
-
+    need_server()
     cli_options.take_model_tag(args)
     options, config = server_options(args), cli_options.engine_config(args)
     set_up_logging(args.uvicorn_log_level)
     # The tokenizer's library cannot divide a single prompt among threads, and each of its threads
     # would use tens of MiB.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with bind(options) as bound:
+    with server.bind(options) as bound:
         engine = _load(config)
-        server = assemble(engine, options)
+        built = server.assemble(engine, options)
         # All current objects stay alive, so exclude them from garbage collections. A collection
         # that visits every block of the pool would delay a step by tens of milliseconds.
         gc.collect()
         gc.freeze()
-        run_server(server.app, server.service, options, bound)
+        server.run_server(built.app, built.service, options, bound)
     return 0
 
 
-@contextmanager
-def need_server() -> Iterator[None]:
-    """Say what to install if an import of the server fails."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "minivllm").startswith("minivllm"):
-            raise
-        raise ConfigError(
-            f"serve needs the package {error.name.partition('.')[0]}: pip install 'minivllm[serve]'."
-        ) from error
+def need_server() -> None:
+    """Raise `ConfigError` if a package of the server is missing."""
+    for name in ("starlette", "uvicorn", "prometheus_client"):
+        if find_spec(name) is None:
+            raise ConfigError(f"serve needs the package {name}: pip install 'minivllm[serve]'.")
 
 
 def server_options(args: argparse.Namespace) -> ServerOptions:

@@ -80,6 +80,8 @@ class Recording(Generic[V]):
         """How many more events than lines there are so far (`compact.py`)."""
         self._codec = codec
         self._count = 0
+        self._decoded: tuple[object, list[Event]] = None, []
+        """The part of the file that was read last, and its events."""
         self._expected_seq = self.header.first_seq
         self._index = EventIndex()
         self._keyframes = Keyframes() if keyframes is None else keyframes
@@ -263,9 +265,11 @@ class Recording(Generic[V]):
         # A few hundred events at a time stay in the processor's cache until their use.
         while start < stop:
             begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
-            lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
-            known = (end.count if end else self._count) - begin.count
-            events = decode_again(self.name, lines, known)[start - begin.count : stop - begin.count]
+            part = begin.offset, end.offset if end else self.indexed_bytes
+            if self._decoded[0] != part:  # steps that are played one by one are in the same part
+                known = (end.count if end else self._count) - begin.count
+                self._decoded = part, decode_again(self.name, self._read(*part), known)
+            events = self._decoded[1][start - begin.count : stop - begin.count]
             yield events
             start += len(events)
 

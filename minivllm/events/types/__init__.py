@@ -21,6 +21,7 @@ from minivllm.events.types.grammars import *  # noqa: F403
 from minivllm.events.types.kernels import *  # noqa: F403
 from minivllm.events.types.requests import *  # noqa: F403
 from minivllm.events.types.steps import *  # noqa: F403
+from minivllm.events.types.transfers import *  # noqa: F403
 
 EVENT_KINDS: tuple[type[Event], ...] = tuple(Event.__subclasses__())
 AnyEvent = Union[EVENT_KINDS]  # noqa: UP007 - made of a tuple

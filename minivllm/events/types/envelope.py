@@ -47,6 +47,8 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     """Memory of the keys and values of one block; 0 if unknown."""
     kv_cache_dtype: str = ""
     """How keys and values are stored: `float32`, `int8_per_token_head`, ...; empty if unknown."""
+    num_cpu_blocks: int = 0
+    """Blocks of the host's memory that keep copies of evicted blocks; 0 without such a memory."""
     head_size: int = 0
     """Numbers in a key of one head; 0 if unknown."""
     source: str = ""

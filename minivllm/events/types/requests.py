@@ -13,6 +13,7 @@ DeferReason = Literal[
     "max_num_seqs",
     "preempted_this_step",
     "grammar_not_compiled",
+    "waiting_for_remote_kvs",
     # Only the baselines defer for the reasons below.
     "no_contiguous_run",
     "static_batch",
@@ -24,7 +25,9 @@ DeferReason = Literal[
     "throttled",
     "other",
 ]
-PASSED_REASONS = frozenset({"grammar_not_compiled", "stale_output", "lora"})
+PASSED_REASONS = frozenset(
+    {"grammar_not_compiled", "waiting_for_remote_kvs", "stale_output", "lora"}
+)
 """A sequence that waits for one of these does not keep the sequences behind it waiting."""
 
 
@@ -131,7 +134,8 @@ class RequestDeferred(Event, tag="request.deferred"):
     `no_contiguous_run`: `free` is the longest run of neighbouring free blocks. `static_batch`:
     `need` sequences must end first. `batch_delay`: the engine waits until there are `need`
     sequences; `free` sequences have arrived. `grammar_not_compiled`: both are 0. It is emitted at
-    arrival, and the sequences behind it do not wait. The last five are vLLM's: a preempted sequence
+    arrival, and the sequences behind it do not wait. `waiting_for_remote_kvs`: neither do they here;
+    `need` blocks are being loaded, see `kv.load`. The last five are vLLM's: a preempted sequence
     waits for tokens of a step that still runs, all adapters of the step are in use, the scheduler
     is paused, another replica's prompts come first, or the recorder does not know.
     """

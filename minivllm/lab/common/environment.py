@@ -44,7 +44,7 @@ def peak_rss_bytes() -> int:
 
 
 def set_num_threads(num_threads: int) -> None:
-    """Set torch's number of threads for every engine in this process. Imports torch."""
-    import torch
+    """Set torch's number of threads for every engine in this process."""
+    import torch  # late: this module is part of many commands' --help
 
     torch.set_num_threads(num_threads)

@@ -52,29 +52,20 @@ def add_number(parser: argparse.ArgumentParser, option: str, default: int, meani
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print one line of JSON on standard output, and messages on standard error",
-    )
+    about = "print one line of JSON; all messages go to standard error"
+    parser.add_argument("--json", action="store_true", help=about)
 
 
 def add_model_arguments(
     parser: argparse.ArgumentParser, *, dtype: bool = True, model: str = DEFAULT_MODEL
 ) -> None:
-    parser.add_argument(
-        "--model",
-        default=model,
-        help=f"alias, directory, .gguf file or Hugging Face id (default: {model})",
-    )
+    names = f"alias, directory, .gguf file or Hugging Face id (default: {model})"
+    parser.add_argument("--model", default=model, help=names)
     if dtype:
         # No `auto`: the result must state the dtype.
-        parser.add_argument(
-            "--dtype",
-            default=DEFAULT_DTYPE,
-            choices=("float32", "bfloat16", "float16"),
-            help=f"type of the computation and KV cache (default: {DEFAULT_DTYPE})",
-        )
+        names = ("float32", "bfloat16", "float16")
+        about = f"type of the computation and KV cache (default: {DEFAULT_DTYPE})"
+        parser.add_argument("--dtype", default=DEFAULT_DTYPE, choices=names, help=about)
     add_number(parser, "--num-threads", 2, "CPU threads")
 
 

@@ -7,6 +7,7 @@ machine, even on a busy one.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +59,19 @@ def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
     return latencies
 
 
+def count_recomputed_blocks(events: Iterable[ev.Event]) -> int:
+    """Count how often a full block was computed whose content had been computed before."""
+    times, arriving = Counter(), set()
+    for event in events:
+        if isinstance(event, ev.KVLoad):
+            arriving.update(event.block_ids)
+        elif isinstance(event, ev.BlockHashed):
+            if event.block_id not in arriving:
+                times[event.hash] += 1
+            arriving.discard(event.block_id)
+    return times.total() - len(times)
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     figures: dict[str, float | int | None]
@@ -97,6 +111,8 @@ def measure_recording(path: Path) -> Measured:
         "output_tokens": counters.generation_tokens,
         "throughput_tokens_per_s": counters.generation_tokens / seconds,
         "steps": len(usage),
+        "recomputed_tokens": count_recomputed_blocks(events) * recording.header.block_size,
+        "loaded_tokens": counters.external_prefix_cache_hits,
         "seconds": seconds,
         "preemptions": counters.num_preemptions,
         "prefix_hit_rate": _share(counters.prefix_cache_hits, counters.prefix_cache_queries),

@@ -1,7 +1,7 @@
 """Traces: the same requests in the same order for both sides of a comparison.
 
 A trace is one of the demo's scenarios, or requests with random lengths that all arrive at the
-start. Every request generates `max_tokens` tokens, so that neither side wins with shorter answers.
+start, or agents, whose prompts grow from turn to turn. Every request generates `max_tokens` tokens, so that neither side wins with shorter answers.
 With random lengths, `max_model_len` is longer than any request: a server cannot know them before.
 """
 
@@ -36,7 +36,10 @@ _OPTIONS = {
     "max_num_seqs": 64,
     "max_num_batched_tokens": 512,
 }
-TRACE_NAMES = (*LENGTHS, *SCENARIOS)
+AGENTS = "agents"
+_NUM_AGENTS, _NUM_TURNS, _TURN_TOKENS = 16, 10, 100
+"""Each agent's last prompt takes 63 blocks of 16 tokens, so a quarter of them all are 252 blocks."""
+TRACE_NAMES = (*LENGTHS, AGENTS, *SCENARIOS)
 
 
 def fitted(trace: Scenario, longest: int) -> Scenario:
@@ -60,6 +63,8 @@ def make_trace(name: str, tokenizer: runtime.Tokenizer, seed: int) -> Scenario:
     """
     if name in LENGTHS:
         return _trace_of_lengths(name, tokenizer.vocab_size, seed)
+    if name == AGENTS:
+        return _trace_of_agents(tokenizer.vocab_size, seed)
     if name not in SCENARIOS:
         raise ConfigError(f"There is no scenario {name!r}: use one of {', '.join(TRACE_NAMES)}.")
 
@@ -80,11 +85,27 @@ def _trace_of_lengths(name: str, vocab_size: int, seed: int) -> Scenario:
         prompt_len, output_len = draw(rng)
         # Random tokens, so that no two requests share a prefix.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
-        params = _to_the_end(SamplingParams(temperature=0, max_tokens=output_len))
-        wave.append(
-            ScenarioRequest(request_id=f"r{number}", prompt_token_ids=prompt, params=params)
-        )
+        wave.append(_request(f"r{number}", prompt, output_len))
     return Scenario(name=name, teaches="", watch="", options=_OPTIONS, waves=(tuple(wave),))
+
+
+def _trace_of_agents(vocab_size: int, seed: int) -> Scenario:
+    """Conversations that take turns. A prompt is that of the turn before, and the result of a tool:
+    random tokens, in which the short answer is.
+    """
+    rng, prompts, waves = Random(f"agents/{seed}"), [[] for _ in range(_NUM_AGENTS)], []
+    for turn in range(_NUM_TURNS):
+        for prompt in prompts:
+            prompt += [rng.randrange(vocab_size) for _ in range(_TURN_TOKENS)]
+        requests = (_request(f"a{i}.{turn}", list(prompt), 16) for i, prompt in enumerate(prompts))
+        waves.append(tuple(requests))
+    options = {**_OPTIONS, "num_gpu_blocks_override": 252, "max_num_seqs": 16}
+    return Scenario(name=AGENTS, teaches="", watch="", options=options, waves=tuple(waves))
+
+
+def _request(name: str, prompt: list[int], output_len: int) -> ScenarioRequest:
+    params = _to_the_end(SamplingParams(temperature=0, max_tokens=output_len))
+    return ScenarioRequest(request_id=name, prompt_token_ids=prompt, params=params)
 
 
 def _to_the_end(params: SamplingParams) -> SamplingParams:

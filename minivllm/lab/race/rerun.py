@@ -122,8 +122,7 @@ def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int
     )
     if longest > room:
         raise SimulationError(
-            f"A request of this recording has {longest} tokens, and one contiguous run of all"
-            f" {num_blocks} blocks holds only {room}."
+            f"A recorded request has {longest} tokens; all {num_blocks} blocks hold {room}."
         )
     return min(run.header.max_model_len, room)
 
@@ -131,7 +130,7 @@ def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int
 def race_options(run: RecordedRun, name: str) -> dict[str, Any]:
     """Return the options of a configuration by its short name, such as `static+contiguous`.
 
-    All names get the same `max_model_len` and memory. Raises `ConfigError` for an unknown name.
+    `max_model_len` is the same for all names, and memory for all but `blocks-x2`.
     """
     header, side = run.header, parse_configuration(name)
     return side.options_for(
@@ -204,15 +203,16 @@ def _tokenizer(run: RecordedRun) -> ScriptedTokenizer:
 
 
 def _header(engine: LLMEngine, old: LogHeader) -> LogHeader:
-    config = engine.config
-    is_other = config.kv_cache_dtype != "auto"
+    size, dtype = engine.config.block_size, engine.config.kv_cache_dtype
+    stored = None if dtype == "auto" else dtype
+    equal = _num_blocks(old, stored) * old.block_size
     return structs.replace(
         engine.log_header(),
         weights=old.weights,
         weight_bytes=old.weight_bytes,
         lookup_bytes=old.lookup_bytes,
-        block_bytes=old.num_usable_blocks * old.block_bytes // config.num_gpu_blocks_override,
-        kv_cache_dtype=config.kv_cache_dtype if is_other else old.kv_cache_dtype,
+        block_bytes=old.num_usable_blocks * old.block_bytes * size // equal,
+        kv_cache_dtype=stored or old.kv_cache_dtype,
         head_size=old.head_size,
     )
 

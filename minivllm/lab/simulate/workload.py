@@ -30,18 +30,25 @@ class CrowdOptions:
 
     num_prompts: Positive = 1000
     burstiness: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    """Of the gaps between requests: 1 is poisson, a lower value makes bursts (bursty: 0.25)."""
     random_input_len: Positive = 128
+    """Mean number of tokens in a prompt."""
     random_output_len: Positive = 128
+    """Mean number of tokens in an answer."""
     random_range_ratio: Annotated[
         float, Meta(ge=0, lt=1, description="a number, at least 0 and below 1")
     ] = 0.0
+    """Lengths are drawn uniformly from mean * (1 - ratio) to mean * (1 + ratio)."""
     length_distribution: Lengths = "uniform"
+    """Distribution of lengths around their means."""
     length_sigma: Annotated[float, Meta(gt=0, le=3)] = 1.0
-    """Standard deviation of the logarithm of a length; used by the lognormal distribution."""
+    """Length of a lognormal tail: standard deviation of the logarithm of a length."""
     random_prefix_len: _Count = 0
+    """Tokens before each prompt, shared by all requests of a prefix group."""
     prefix_groups: Positive = 1
+    """Number of different shared prefixes."""
     urgent_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Share of the requests with priority 0; the others have priority 1. With 0, all have 0."""
+    """Share of requests with priority 0, others 1 (--scheduling-policy priority). 0: all have 0."""
     seed: _Count = 0
 
     def __post_init__(self) -> None:

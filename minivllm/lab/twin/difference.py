@@ -37,6 +37,9 @@ class Intended:
     decision: int
     sentence: str
 
+    def __str__(self) -> str:
+        return f"Intended ({self.id}, decision {self.decision}): {self.sentence}"
+
 
 FULL_HIT = Intended(
     "full-hit", 18,
@@ -49,16 +52,15 @@ LATE_HASHES = Intended(
     "late-hashes", 3,
     "With priorities, vLLM can preempt a request that it has planned in the same step. The blocks"
     " that this request was to fill are already in vLLM's prefix cache, although nothing is written"
-    " into them. minivllm registers a block after the last preemption of the step.",
+    " into them, so they are freed at the tail. minivllm registers a block after the last"
+    " preemption of the step, so it frees them at the head.",
 )  # fmt: skip
 GOES_ON = Intended(
     "goes-on", 3,
     "With priorities, a request can preempt itself. vLLM then plans nothing more in this step,"
     " minivllm goes on with the other running requests.",
 )  # fmt: skip
-_CACHE_FACTS = {
-    "admitted", "allocated", "hit", "evicted", "freed at the head", "freed at the tail",
-}  # fmt: skip
+_HEAD, _TAIL = "freed at the head", "freed at the tail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,7 @@ class Divergence:
 
     def __str__(self) -> str:
         own, other = (", ".join(map(_told, side)) or "none" for side in (self.ours, self.theirs))
-        why = (
-            f"Intended ({self.intended.id}, decision {self.intended.decision}):"
-            f" {self.intended.sentence}"
-            if self.intended
-            else "No intended difference explains this."
-        )
+        why = str(self.intended or "No intended difference explains this.")
         return f"Step {self.step}: {FACTS[self.fact]}.\n  minivllm: {own}\n  vLLM: {other}\n{why}"
 
 
@@ -84,10 +81,13 @@ def _told(fact: Any) -> str:
     return " ".join(map(str, fact)) if isinstance(fact, tuple) else str(fact)
 
 
-def read_steps(path: Path) -> dict[int, Facts]:
-    """The facts of each step. Besides `FACTS`: who is `withdrawn`, and why a lookup has `missed`."""
+def read_steps(path: Path) -> tuple[dict[int, Facts], int]:
+    """The facts of each whole step, and the block size. Besides `FACTS`: who has `hashed` which
+    block, and which of these are `late`, because their sequence was withdrawn in the same step.
+    """
     recording = Recording(path)
     first, steps = recording.header.reserved_blocks, defaultdict(lambda: defaultdict(list))
+    last = 0
     for event in recording.events(0, len(recording)):
         facts, name = steps[event.step], short_name(getattr(event, "seq_id", "") or "")
         match event:
@@ -96,19 +96,16 @@ def read_steps(path: Path) -> dict[int, Facts]:
                 facts["scheduled"].append((name, start, end))
             case ev.StepWithdrawn():
                 facts["scheduled"] = [share for share in facts["scheduled"] if share[0] != name]
-                facts["withdrawn"].append(name)
+                facts["late"] += [block for owner, block in facts["hashed"] if owner == name]
             case ev.RequestAdmitted() | ev.RequestResumed():
                 facts["admitted"].append((name, event.num_cached_tokens))
             case ev.RequestPreempted():
                 facts["preempted"].append((name, short_name(event.victim_of)))
             case ev.RequestDeferred():
                 facts["waits"].append((name, event.reason))
-            case ev.BlockMissed():
-                facts["missed"].append((name, event.why))
-            case ev.BlockAllocated():
-                facts["allocated"].append((name, event.block_id - first))
-            case ev.BlockHit():
-                facts["hit"].append((name, event.block_id - first))
+            case ev.BlockHashed() | ev.BlockAllocated() | ev.BlockHit():
+                what = event.__struct_config__.tag.removeprefix("block.")
+                facts[what].append((name, event.block_id - first))
             case ev.BlockEvicted():
                 facts["evicted"].append(event.block_id - first)
             case ev.BlockFreed():
@@ -118,42 +115,45 @@ def read_steps(path: Path) -> dict[int, Facts]:
                 facts["sampled"].append((name, event.token_id))
             case ev.RequestFinished() | ev.RequestAborted():
                 facts["ended"].append(name)
+            case ev.StepEnd():
+                last = event.step
     recording.close()
-    return steps
+    return {step: steps[step] for step in range(last + 1)}, recording.header.block_size
 
 
 def differences(ours: Path, theirs: Path) -> list[Divergence]:
     """All facts that differ, in order. Those after the first can be its consequences."""
-    own, other = read_steps(ours), read_steps(theirs)
+    (own, block_size), (other, _) = read_steps(ours), read_steps(theirs)
     return [
-        Divergence(
-            step, fact, own[step][fact], other[step][fact], _intended(fact, own, other, step)
-        )
-        for step in sorted(own.keys() | other.keys())
+        Divergence(step, fact, a[fact], b[fact], intended(fact, a, b, block_size))
+        for step, (a, b) in enumerate(zip(own.values(), other.values(), strict=False))
         for fact in FACTS
-        if own[step][fact] != other[step][fact]
+        if a[fact] != b[fact]
     ]
 
 
-def _intended(
-    fact: str, own: dict[int, Facts], other: dict[int, Facts], step: int
-) -> Intended | None:
-    """The intended difference whose cause is in vLLM's recording."""
-    ours, theirs = own[step], other[step]
-    was_withdrawn = any(facts["withdrawn"] for at, facts in other.items() if at <= step)
-    if was_withdrawn and fact in _CACHE_FACTS:
-        return LATE_HASHES
-    preempts_itself = any(victim == cause for victim, cause in theirs["preempted"])
-    if fact == "scheduled" and preempts_itself and set(theirs[fact]) < set(ours[fact]):
-        return GOES_ON
-    full = {name for name, why in theirs["missed"] if why == "last_block_not_looked_up"}
-    # Ours computes one token. If vLLM has no block or budget for its last block, it waits.
-    full |= {name for name, end in ours["admitted"] if (name, end - 1, end) in ours["scheduled"]}
-    pairs = zip_longest(ours["admitted"], theirs["admitted"])
-    first = next((a or b for a, b in pairs if a != b), ("", 0))
-    if fact == "admitted" and first[0] in full:
-        return FULL_HIT
+def intended(fact: str, ours: Facts, theirs: Facts, block_size: int) -> Intended | None:
+    """The intended difference that a step shows. Of each list, only the first difference counts."""
+    own, other = _first_pair(ours[fact], theirs[fact])
+    if fact in ("allocated", "evicted", _HEAD, _TAIL):
+        at_head, at_tail = (_first_pair(ours[end], theirs[end]) for end in (_HEAD, _TAIL))
+        is_late = at_head[0] in theirs["late"] and at_tail[1] in theirs["late"]
+        return LATE_HASHES if is_late else None
+    if fact in ("preempted", "scheduled") and other is None:
+        preempts_itself = any(victim == cause for victim, cause in theirs["preempted"])
+        return GOES_ON if preempts_itself else None
+    if fact == "admitted" and own is not None:
+        name, end = own
+        is_full = (name, end - 1, end) in ours["scheduled"]
+        # If vLLM has no block for its last block, the request waits.
+        waits = (name, "no_blocks") in theirs["waits"]
+        return FULL_HIT if is_full and (waits or other == (name, end - block_size)) else None
     return None
+
+
+def _first_pair(ones: list[Any], others: list[Any]) -> tuple[Any, Any]:
+    """The first entries that differ; None for one that is missing."""
+    return next((pair for pair in zip_longest(ones, others) if pair[0] != pair[1]), (None, None))
 
 
 def summary(found: list[Divergence]) -> str:

@@ -21,23 +21,18 @@ def run_ours(trace: TwinTrace, path: Path) -> None:
     def next_token(sequence: Sequence) -> int:
         return outputs[sequence.request.request_id][sequence.num_output_tokens]
 
-    config = EngineConfig(
-        model="none", num_gpu_blocks_override=trace.num_blocks, block_size=trace.block_size,
-        max_num_seqs=trace.max_num_seqs, max_num_batched_tokens=trace.max_num_batched_tokens,
-        max_model_len=trace.max_model_len, scheduling_policy=trace.scheduling_policy,
-        enable_prefix_caching=trace.enable_prefix_caching,
-    )  # fmt: skip
-    runner = ScriptedRunner(trace.num_blocks, trace.max_model_len, next_token)
+    options = {"num_gpu_blocks_override": trace.num_blocks, **trace.options}
+    config = EngineConfig(model="none", **options)
+    runner = ScriptedRunner(trace.num_blocks, config.max_model_len, next_token)
     tokenizer = ScriptedTokenizer(lambda token_id: "", VOCAB_SIZE)
     engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
 
     def add(request: TwinRequest) -> None:
-        params = SamplingParams(
-            temperature=0, max_tokens=len(request.output_token_ids), ignore_eos=True
-        )
+        num_tokens = len(request.output_token_ids)
+        params = SamplingParams(temperature=0, max_tokens=num_tokens, ignore_eos=True)
         prompt = {"prompt_token_ids": request.prompt_token_ids}
         engine.add_request(request.name, prompt, params, request.priority)
 
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
-        play(trace, add, engine.step, engine.has_unfinished_requests)
+        play(trace, add, engine.abort_request, engine.step, engine.has_unfinished_requests)

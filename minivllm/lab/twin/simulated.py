@@ -20,10 +20,9 @@ from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, SpeculativeCo
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
-from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 from vllm.v1.outputs import ModelRunnerOutput
-from vllm.v1.request import Request
+from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
 from minivllm.lab.twin.trace import TwinRequest, TwinTrace, play
@@ -41,26 +40,18 @@ Sample = Callable[[Request, int], list[int]]
 
 
 class SimulatedVllm:
-    async_class = AsyncScheduler
-
     def __init__(
-        self, sample: Sample, scheduler_cls: type = RecordingScheduler, *, num_blocks: int,
-        block_size: int, max_num_seqs: int, max_num_batched_tokens: int, max_model_len: int,
-        enable_prefix_caching: bool = True, scheduling_policy: str = "fcfs",
-        enable_chunked_prefill: bool = True, watermark: float = 0.0, num_drafts: int = 0,
-        is_async: bool = False,
+        self, sample: Sample, scheduler_cls: Callable = RecordingScheduler, *, num_blocks: int,
+        block_size: int, max_model_len: int, enable_prefix_caching: bool = True,
+        scheduling_policy: str = "fcfs", num_drafts: int = 0, is_async: bool = False, **more: Any,
     ) -> None:  # fmt: skip
+        """more: options of vLLM's scheduler"""
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "config.json").write_text(json.dumps(_MODEL), encoding="utf-8")
-            model = ModelConfig(
-                folder, dtype="float32", max_model_len=max_model_len, skip_tokenizer_init=True
-            )
-        scheduler = SchedulerConfig(
-            max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens,
-            max_model_len=max_model_len, enable_chunked_prefill=enable_chunked_prefill,
-            is_encoder_decoder=False, policy=scheduling_policy, watermark=watermark,
-            async_scheduling=is_async,
-        )  # fmt: skip
+            most = {"max_model_len": max_model_len}
+            model = ModelConfig(folder, dtype="float32", skip_tokenizer_init=True, **most)
+        more |= {"policy": scheduling_policy, "async_scheduling": is_async, **most}
+        scheduler = SchedulerConfig(is_encoder_decoder=False, **more)
         cache = CacheConfig(block_size=block_size, enable_prefix_caching=enable_prefix_caching)
         cache.num_gpu_blocks = num_blocks
         ngram = {"model": "ngram", "num_speculative_tokens": num_drafts, "prompt_lookup_max": 3}
@@ -74,10 +65,8 @@ class SimulatedVllm:
             vllm_config=config,
             kv_cache_config=KVCacheConfig(num_blocks, [], [KVCacheGroupSpec(["layer"], spec)]),
             structured_output_manager=StructuredOutputManager(config),
-            block_size=block_size,
-            hash_block_size=block_size,
-            log_stats=True,
-        )
+            block_size=block_size, hash_block_size=block_size, log_stats=True,
+        )  # fmt: skip
         init_none_hash(sha256)
         self._hasher = get_request_block_hasher(block_size, sha256)
         self._sample = sample
@@ -90,6 +79,9 @@ class SimulatedVllm:
         self.scheduler.add_request(
             Request(name, list(tokens), params, None, priority=priority, block_hasher=self._hasher)
         )
+
+    def abort(self, name: str) -> None:
+        self.scheduler.finish_requests([name], RequestStatus.FINISHED_ABORTED)
 
     @property
     def is_busy(self) -> bool:
@@ -128,17 +120,15 @@ def run_theirs(trace: TwinTrace, path: Path) -> None:
     os.environ["MINIVLLM_RECORD"] = str(path)
     engine = SimulatedVllm(
         lambda request, drafts: [outputs[request.request_id][request.num_output_tokens]],
-        num_blocks=trace.num_blocks + 1, block_size=trace.block_size,
-        max_num_seqs=trace.max_num_seqs, max_num_batched_tokens=trace.max_num_batched_tokens,
-        max_model_len=trace.max_model_len, enable_prefix_caching=trace.enable_prefix_caching,
-        scheduling_policy=trace.scheduling_policy,
-    )  # fmt: skip
+        num_blocks=trace.num_blocks + 1,
+        **trace.options,
+    )
 
     def add(request: TwinRequest) -> None:
         most = {"max_tokens": len(request.output_token_ids), "ignore_eos": True}
         engine.add(request.name, request.prompt_token_ids, request.priority, **most)
 
-    play(trace, add, engine.step, lambda: engine.is_busy)
+    play(trace, add, engine.abort, engine.step, lambda: engine.is_busy)
     engine.scheduler.shutdown()
     if engine.scheduler.tap.failure is not None:
         raise engine.scheduler.tap.failure

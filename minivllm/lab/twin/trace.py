@@ -6,76 +6,90 @@ out: both sides decide anew.
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from minivllm.errors import SimulationError
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 from minivllm.text import short_name
 
+OPTIONS = (
+    "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "scheduling_policy",
+    "enable_prefix_caching",
+)  # fmt: skip
+
 
 class TwinRequest(msgspec.Struct):
     name: str
     prompt_token_ids: list[int]
     output_token_ids: list[int]
-    arrival_step: int
-    """It arrived after this many steps."""
+    arrival_step: int  # the number of steps before it
     priority: int = 0
+    abort_step: int | None = None  # the number of steps before its caller ends it
 
 
 class TwinTrace(msgspec.Struct):
     num_blocks: int
     """Blocks that sequences can get. vLLM has one more, its null block."""
-    block_size: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    max_model_len: int
-    scheduling_policy: str
-    enable_prefix_caching: bool
-    requests: list[TwinRequest]
-    """In the order of arrival."""
+    options: dict[str, Any]  # `OPTIONS` of both engines
+    requests: list[TwinRequest]  # in the order of arrival
+    is_vllms: bool = False  # a synchronous vLLM has made the recording
 
 
 def read_trace(path: Path) -> TwinTrace:
-    """Raises `SimulationError` if no request of the recording got a token."""
-    recording, arrived, outputs = Recording(path), {}, {}
+    """Raises `SimulationError` if the recording has no requests."""
+    recording = Recording(path)
+    requests: dict[str, TwinRequest] = {}
+    unfinished: dict[str, int] = {}
     for event in recording.events(0, len(recording)):
         match event:
-            case ev.RequestArrived():
-                arrived[event.seq_id] = event.step, event.prompt_token_ids, event.priority
-            case ev.RequestForked():
-                arrived[event.seq_id] = arrived[event.parent]
-                outputs[event.seq_id] = list(outputs.get(event.parent, ()))
-            case ev.TokenSampled():
-                outputs.setdefault(event.seq_id, []).append(event.token_id)
+            case ev.RequestArrived(seq_id=name, step=step, prompt_token_ids=prompt):
+                requests[name] = TwinRequest(short_name(name), prompt, [], step, event.priority)
+                unfinished[name] = event.max_tokens
+            case ev.RequestForked(seq_id=name, parent=parent):
+                tokens = [*requests[parent].output_token_ids]
+                again = {"name": short_name(name), "output_token_ids": tokens}
+                requests[name] = replace(requests[parent], **again)
+                unfinished[name] = unfinished[parent]
+            case ev.TokenSampled(seq_id=name):
+                requests[name].output_token_ids.append(event.token_id)
+            case ev.RequestFinished(seq_id=name) | ev.BeamPruned(seq_id=name):
+                unfinished.pop(name, None)
+            case ev.RequestAborted(seq_id=name):
+                requests[name].abort_step = event.step
     header = recording.header
     recording.close()
-    requests = [
-        TwinRequest(short_name(name), list(prompt), outputs[name], step, priority)
-        for name, (step, prompt, priority) in arrived.items()
-        if outputs.get(name)
-    ]
     if not requests:
-        raise SimulationError(f"No request of {path} has got a token, so there is nothing to run.")
-    same = ("block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
-    same += ("scheduling_policy", "enable_prefix_caching")
-    facts = {name: getattr(header, name) for name in same}
-    return TwinTrace(header.num_usable_blocks, **facts, requests=requests)
+        raise SimulationError(f"{path} has no requests, so there is nothing to run.")
+    for name, max_tokens in unfinished.items():
+        tokens = requests[name].output_token_ids
+        tokens += [0] * (max_tokens - len(tokens))
+    is_vllms = header.source.startswith("vLLM") and not header.config["async_scheduling"]
+    options = {name: getattr(header, name) for name in OPTIONS}
+    return TwinTrace(header.num_usable_blocks, options, [*requests.values()], is_vllms)
 
 
 def play(
     trace: TwinTrace,
     add: Callable[[TwinRequest], object],
+    abort: Callable[[str], object],
     step: Callable[[], object],
     is_busy: Callable[[], bool],
 ) -> None:
-    """Call `add` for each request before its step, and `step` until all have ended."""
+    """Call `add` and `abort` for each request before its steps, and `step` until all have ended."""
     pending, num_steps = trace.requests[::-1], 0
+    aborted = [request for request in trace.requests if request.abort_step is not None]
+    aborted.sort(key=attrgetter("abort_step"), reverse=True)
     while pending or is_busy():
         while pending and (pending[-1].arrival_step <= num_steps or not is_busy()):
             num_steps = max(num_steps, pending[-1].arrival_step)
             add(pending.pop())
+        while aborted and aborted[-1].abort_step <= num_steps:
+            abort(aborted.pop().name)
         step()
         num_steps += 1

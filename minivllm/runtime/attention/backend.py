@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from minivllm import runtime
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError, TritonMissingError
 from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
@@ -27,6 +28,9 @@ from minivllm.runtime.progress import Progress, print_progress
 
 class AttentionBackend(Protocol):
     """A KV cache and the attention over it."""
+
+    kv_caches: list[torch.Tensor]
+    """[num_blocks, ...] each: together, keys, values and scales of all layers."""
 
     def build(self, common: CommonAttentionMetadata) -> Any:
         """Prepare a step; the result is passed to `forward`."""
@@ -81,7 +85,7 @@ def choose_attention_backend(
         if on_cpu:
             CpuAttentionBackend.check_support(spec, device)
             return "cpu"
-        _import_triton_backend().check_support(version, spec, device)
+        _triton_backend().check_support(version, spec, device)
     except ConfigError as error:
         if name != "auto":
             raise
@@ -111,7 +115,7 @@ def get_attention_backend(
     """
     kind, _, version = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
-        return _import_triton_backend()(
+        return _triton_backend()(
             version, spec, num_blocks, device, num_heads, max_num_rows, max_model_len,
             fuses_rotation,
         )  # fmt: skip
@@ -120,10 +124,10 @@ def get_attention_backend(
     return TorchAttentionBackend(spec, num_blocks, device)
 
 
-def _import_triton_backend() -> Any:
-    """Import the class late: Triton can be missing, and chooses its mode when it is imported."""
+def _triton_backend() -> Any:
+    """The class; Triton can be missing, and chooses its mode when it is imported."""
     try:
-        from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
+        return runtime.TritonAttentionBackend
     except ModuleNotFoundError as error:
         raise TritonMissingError(
             "attention_backend triton", "use attention_backend='torch'"
@@ -131,4 +135,3 @@ def _import_triton_backend() -> Any:
     # a TritonModeError, whose module cannot be imported here
     except ImportError as error:
         raise ConfigError(str(error)) from error
-    return TritonAttentionBackend

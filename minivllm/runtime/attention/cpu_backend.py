@@ -22,6 +22,9 @@ on these tiles. So a shared prefix is rounded down to a multiple of 16, and a ro
 depend on sharing, with one exception: a decode row with up to four query heads per key head takes
 another path in the kernel (`is_decode`), which can round the last bit differently.
 
+With a sliding window, no stretch is shared, and a part starts at the tile where the window of its
+first row starts. Layers with and without a window have their own cut.
+
 A chunk reads its own keys and values from the cache too. A token marked `NOT_WRITTEN` is already in
 the cache, or another sequence of the step writes it.
 """
@@ -41,6 +44,8 @@ from minivllm.runtime.kv_cache import KVCacheSpec
 
 NUM_LANES = 16
 NUM_TOKENS_AT_ONCE = 16
+NO_WINDOW = 1 << 40
+"""More tokens than any context has."""
 
 
 def _int64s(*names: str) -> np.dtype:
@@ -52,7 +57,10 @@ PART = _int64s(
     "first_pair",  # pairs of a row and a query head, counted from the stretch's first row
     "num_pairs",  # at most 16; the kernel's lanes
     "table",  # start of the block table, in the flattened `AttentionWork.block_tables`
-    "begin",  # first token to read
+    "begin",  # start of the first tile of 16 tokens
+    "first",  # first token to read: after `begin` where a window starts in a tile
+    "window",  # how many tokens a row sees, at most
+    "continues",  # whether the rows have an earlier part
     "limit",  # number of tokens that the stretch's first row sees, from the context's start
     "grows",  # how many more tokens each row sees than the row before: 0 or 1
     "is_last",  # whether this is the last part of its rows
@@ -82,8 +90,8 @@ class AttentionWork:
 class CpuAttentionMetadata:
     slots: torch.Tensor
     """[num_tokens]: the cache slot of each token, or `NOT_WRITTEN`"""
-    work: tuple[torch.Tensor, ...]
-    """The fields of `AttentionWork`, then two workspaces of [num_tokens, num_heads] float32"""
+    work: dict[int, tuple[torch.Tensor, ...]]
+    """Window -> the fields of `AttentionWork`, then two workspaces of [num_tokens, num_heads]"""
 
 
 class CpuAttentionBackend(TorchAttentionBackend):
@@ -109,14 +117,14 @@ class CpuAttentionBackend(TorchAttentionBackend):
             )
 
     def build(self, common: CommonAttentionMetadata) -> CpuAttentionMetadata:
-        work = cut_into_parts(
-            common, self._spec.block_size, self._num_heads // self._spec.num_kv_heads
-        )
-        tensors = (work.parts.view(np.int64), work.level_ends, work.rows, work.block_tables)
+        group = self._num_heads // self._spec.num_kv_heads
         workspace = torch.empty(2, len(common.slot_mapping), self._num_heads, dtype=torch.float32)
-        return CpuAttentionMetadata(
-            torch.from_numpy(common.slot_mapping), (*map(torch.from_numpy, tensors), *workspace)
-        )
+        works = {}
+        for window in set(self._windows):
+            work = cut_into_parts(common, self._spec.block_size, group, window)
+            tensors = (work.parts.view(np.int64), work.level_ends, work.rows, work.block_tables)
+            works[window] = (*map(torch.from_numpy, tensors), *workspace)
+        return CpuAttentionMetadata(torch.from_numpy(common.slot_mapping), works)
 
     def forward(
         self,
@@ -130,23 +138,28 @@ class CpuAttentionBackend(TorchAttentionBackend):
         cache = self.kv_caches[layer]
         self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
         output = query.new_empty(query.shape)  # contiguous, even if the query is not
-        self._ops.attend(query, cache, *metadata.work, output, self._spec.num_kv_heads, self._scale)
+        work = metadata.work[self._windows[layer]]
+        self._ops.attend(query, cache, *work, output, self._spec.num_kv_heads, self._scale)
         return output
 
 
-def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int) -> AttentionWork:
+def cut_into_parts(
+    common: CommonAttentionMetadata, block_size: int, group: int, window: int = 0
+) -> AttentionWork:
     """Cut the attention of one step.
 
     block_size: tokens per block of the cache; group: number of query heads that share a key head
+    window: how many tokens a row sees; 0 for all
     """
     first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
     num_seqs, width = common.block_tables.shape
     starts = common.num_computed_tokens
     begins, levels = np.zeros((2, num_seqs), dtype=np.int64)
     rows = [np.arange(common.query_start_loc[-1])]
-    shared = []  # one `STRETCH` each
-    num_entries = len(rows[0])
-    prefixes, _ = find_prefix_groups(common.block_tables, starts // block_size, block_size)
+    num_entries, shared = len(rows[0]), []  # shared: one `STRETCH` each
+    prefixes = []
+    if not window:
+        prefixes, _ = find_prefix_groups(common.block_tables, starts // block_size, block_size)
     for prefix in prefixes:
         first = prefix.members[0]
         begin = begins[first]
@@ -177,7 +190,12 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
     parts["first_pair"] = (np.arange(len(of)) - (np.cumsum(num_parts) - num_parts)[of]) * NUM_LANES
     parts["num_pairs"] = np.minimum(num_pairs[of] - parts["first_pair"], NUM_LANES)
     level = stretches["level"][of]
-    num_tokens = parts["limit"] + parts["grows"] * (parts["first_pair"] // group) - parts["begin"]
+    # How many tokens the first row of each part sees, from the context's start.
+    limit = parts["limit"] + parts["grows"] * (parts["first_pair"] // group)
+    parts["window"], parts["continues"] = window or NO_WINDOW, parts["begin"] > 0
+    parts["first"] = np.maximum(parts["begin"], limit - parts["window"])
+    parts["begin"] = parts["first"] // NUM_TOKENS_AT_ONCE * NUM_TOKENS_AT_ONCE
+    num_tokens = limit - parts["begin"]
     return AttentionWork(
         parts=parts[np.lexsort((-num_tokens, level))],
         level_ends=np.cumsum(np.bincount(level)),

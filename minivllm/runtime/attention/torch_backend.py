@@ -11,6 +11,9 @@ layer:
     spans     earlier context that several queries see in full: a shared prefix (`prefix_groups`),
               or the tokens before a chunk; `partial` merges the result into the results above
 
+In a layer with a sliding window, a chunk attends to its gathered context through a mask. No block
+before the window is gathered.
+
 Slots after a sequence's end can hold NaN from another request. A mask is not enough, because 0 *
 NaN is NaN, so gathered tokens after the end are set to zero.
 
@@ -25,7 +28,7 @@ stored*, those of its own step too. With the exact ones, a token's numbers would
 that computed it. Source: vLLM's `int8_per_token_head`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -46,15 +49,15 @@ MAX_BUCKET_TOKENS = 8192
 
 @dataclass(slots=True)
 class DecodeBucket:
-    """Sequences with one query each, padded to an equal number of blocks."""
+    """Sequences with one query each, padded to equally many blocks; or a chunk in a window."""
 
     rows: Rows
     block_ids: torch.Tensor
     """[num_seqs * num_blocks]"""
     padding: torch.Tensor
-    """[num_padding] indices into [num_seqs * num_tokens]: gathered tokens after a sequence's end"""
+    """[num_padding] indices into [num_seqs * num_tokens]: gathered tokens that no query sees"""
     mask: torch.Tensor
-    """[num_seqs, 1, 1, num_tokens]: 0, or -inf on padding."""
+    """[num_seqs, 1, num_queries, num_tokens]: 0, or -inf on what a query does not see."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,10 @@ class TorchAttentionMetadata:
     """The rows of each prefill chunk, which attend to each other."""
     decodes: list[DecodeBucket]
     spans: list[SharedContext]
+    windowed_chunks: list[DecodeBucket] = field(default_factory=list)
+    """In a layer with a window, these take the place of `chunks`."""
+    of_window: dict[int, "TorchAttentionMetadata"] = field(default_factory=dict)
+    """Window -> the metadata of the layers that have it."""
 
 
 def as_rows(rows: np.ndarray, device: torch.device) -> Rows:
@@ -92,7 +99,7 @@ class TorchAttentionBackend:
     """Owns the KV cache of all layers and attends over it."""
 
     def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> None:
-        self._spec, self._device = spec, device
+        self._spec, self._device, self._windows = spec, device, spec.windows
         self._scale = spec.head_size**-0.5
         self._has_scales, self._stored_dtype = spec.has_scales, spec.stored_dtype
         row = num_heads, head_size = 2 * spec.num_kv_heads, spec.head_size
@@ -115,7 +122,8 @@ class TorchAttentionBackend:
         for i, seq_len in enumerate(seq_lens.tolist()):
             num_blocks = -(-seq_len // block_size)
             keys, _ = self.read_blocks(layer, block_tables[i, :num_blocks].tolist())
-            weights = attention_weights(query[i], keys, seq_len, self._scale)
+            window = self._windows[layer]
+            weights = attention_weights(query[i], keys, seq_len, self._scale, window)
             padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
             mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)
         return mass
@@ -159,21 +167,46 @@ class TorchAttentionBackend:
                 spans.append(SharedContext(rows, self._tensor(blocks), num_before))
 
         is_written = common.slot_mapping != NOT_WRITTEN
-        return TorchAttentionMetadata(
+        metadata = TorchAttentionMetadata(
             written_rows=None if is_written.all() else self._tensor(np.flatnonzero(is_written)),
             written_slots=self._tensor(common.slot_mapping[is_written]),
             chunks=chunks,
             decodes=self._decode_buckets(common, np.flatnonzero(lengths == 1), num_covered),
             spans=spans,
         )
+        for window in set(self._windows) - {0}:
+            metadata.of_window[window] = self._in_window(window, common, metadata)
+        return metadata
+
+    def _in_window(
+        self, window: int, common: CommonAttentionMetadata, metadata: TorchAttentionMetadata
+    ) -> TorchAttentionMetadata:
+        block_size, starts = self._spec.block_size, common.num_computed_tokens
+        lengths = np.diff(common.query_start_loc)
+        num_before = np.maximum(starts + 1 - window, 0) // block_size  # blocks before the window
+        decodes = np.flatnonzero(lengths == 1)
+        chunks = []
+        for i, rows in zip(np.flatnonzero(lengths > 1), metadata.chunks, strict=True):
+            end = starts[i] + lengths[i]
+            blocks = common.block_tables[i, num_before[i] : -(-end // block_size)]
+            tokens = num_before[i] * block_size + np.arange(len(blocks) * block_size)
+            queries = np.arange(starts[i], end)[:, None]
+            is_hidden = (tokens > queries) | (tokens <= queries - window)
+            chunks.append(self._bucket(rows, blocks, is_hidden[None]))
+        buckets = self._decode_buckets(common, decodes, num_before, window)
+        return replace(metadata, chunks=[], spans=[], decodes=buckets, windowed_chunks=chunks)
 
     def _decode_buckets(
-        self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray
+        self,
+        common: CommonAttentionMetadata,
+        members: np.ndarray,
+        num_covered: np.ndarray,
+        window: int = 0,
     ) -> list[DecodeBucket]:
-        """Make buckets for the part of the contexts that no span covers.
+        """Make buckets for the part of the contexts that no span covers, or that a window shows.
 
         members: [num_decodes], the sequences with one query
-        num_covered: [num_seqs], how many leading blocks of each sequence the spans cover
+        num_covered: [num_seqs], how many leading blocks of each sequence are left out
         """
         block_size = self._spec.block_size
         num_tokens = common.num_computed_tokens[members] + 1 - num_covered[members] * block_size
@@ -187,18 +220,21 @@ class TorchAttentionBackend:
             # [num_seqs, width]
             blocks = common.block_tables[seqs[:, None], columns + num_covered[seqs, None]]
             # [num_seqs, width * block_size]
-            is_padding = np.arange(width * block_size) >= tokens[:, None]
-            mask = torch.zeros(is_padding.shape, dtype=self._spec.dtype)
-            mask.masked_fill_(torch.from_numpy(is_padding), float("-inf"))
-            buckets.append(
-                DecodeBucket(
-                    rows=as_rows(common.query_start_loc[seqs], self._device),
-                    block_ids=self._tensor(blocks.reshape(-1)),
-                    padding=self._tensor(np.flatnonzero(is_padding)),
-                    mask=mask[:, None, None].to(self._device),
-                )
-            )
+            gathered = np.arange(width * block_size)
+            is_hidden = gathered >= tokens[:, None]
+            if window:
+                is_hidden |= gathered < tokens[:, None] - window
+            rows = as_rows(common.query_start_loc[seqs], self._device)
+            buckets.append(self._bucket(rows, blocks, is_hidden[:, None]))
         return buckets
+
+    def _bucket(self, rows: Rows, blocks: np.ndarray, is_hidden: np.ndarray) -> DecodeBucket:
+        """is_hidden: [num_seqs, num_queries, num_tokens]"""
+        mask = torch.zeros(is_hidden.shape, dtype=self._spec.dtype)
+        mask.masked_fill_(torch.from_numpy(is_hidden), float("-inf"))
+        padding = self._tensor(np.flatnonzero(is_hidden.all(axis=1)))
+        mask = mask[:, None].to(self._device)
+        return DecodeBucket(rows, self._tensor(blocks.reshape(-1)), padding, mask)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self._device)
@@ -219,6 +255,8 @@ class TorchAttentionBackend:
         rotated = rotate(torch.cat((query, key), dim=1), *cos_sin)
         query, key = rotated.split((query.shape[1], key.shape[1]), dim=1)
         self._write(cache, key, value, metadata)
+        if window := self._windows[layer]:
+            metadata = metadata.of_window[window]
         if metadata.chunks and self._stored_dtype != self._spec.dtype:
             read = self._from_stored(self._to_stored(torch.cat((key, value), dim=1)))
             key, value = read.split(key.shape[1], dim=1)
@@ -230,6 +268,10 @@ class TorchAttentionBackend:
             q, k, v = (x[rows].transpose(0, 1).unsqueeze(0) for x in (query, key, value))
             out, lse = attend(q, k, v, self._scale, is_causal=True)
             output[rows], log_sum_exp[rows] = out[0].transpose(0, 1), lse[0].T
+        for chunk in metadata.windowed_chunks:
+            q = query[chunk.rows].transpose(0, 1).unsqueeze(0)
+            k, v = self._read(cache, chunk.block_ids, 1, chunk.padding)
+            output[chunk.rows] = attend(q, k, v, self._scale, mask=chunk.mask)[0][0].transpose(0, 1)
         self._attend_decodes(cache, query, metadata, output, log_sum_exp)
         self._attend_spans(cache, query, metadata, output, log_sum_exp)
         return output
@@ -345,14 +387,18 @@ def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
 
 
 def attention_weights(
-    query: torch.Tensor, blocks: torch.Tensor, seq_len: int, scale: float
+    query: torch.Tensor, blocks: torch.Tensor, seq_len: int, scale: float, window: int = 0
 ) -> torch.Tensor:
     """Return the softmax of one token's scores: [num_heads, seq_len] in float32.
 
     query: [num_heads, head_size]
     blocks: [num_blocks, block_size, num_kv_heads, head_size], the keys of `seq_len` tokens in order
+    window: how many tokens the token sees, itself included; 0 for all; the others get 0
     """
     keys = blocks.flatten(0, 1)[:seq_len].float()
     # neighbouring query heads share a key head
     q = query.float().view(keys.shape[1], query.shape[0] // keys.shape[1], -1)
-    return torch.softmax(torch.einsum("kgd,tkd->kgt", q, keys) * scale, dim=-1).flatten(0, 1)
+    scores = torch.einsum("kgd,tkd->kgt", q, keys) * scale
+    if window:
+        scores[..., :-window] = float("-inf")
+    return torch.softmax(scores, dim=-1).flatten(0, 1)

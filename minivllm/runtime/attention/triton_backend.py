@@ -124,13 +124,14 @@ class TritonAttentionBackend:
         """Allocate the cache; see `get_attention_backend`. version: one of `KERNEL_VERSIONS`"""
         self.check_support(version, spec, device)
         self._version, self._num_heads = version, num_heads
-        self._spec, self._device = spec, device
+        self._spec, self._device, self._windows = spec, device, spec.windows
         self._scale = spec.head_size**-0.5
         block = (spec.block_size, spec.head_size)  # of one head
         if spec.has_scales:
             block = (spec.block_size * (spec.head_size + SCALE_BYTES),)
         shape = (spec.num_layers, 2, num_blocks, spec.num_kv_heads, *block)
         self.kv_cache = numbers = torch.empty(shape, dtype=spec.stored_dtype, device=device)
+        self.kv_caches = list(numbers.flatten(0, 1))
         if spec.has_scales:
             numbers = numbers[..., : spec.block_size * spec.head_size]
             numbers = numbers.unflatten(-1, (spec.block_size, spec.head_size))
@@ -150,7 +151,8 @@ class TritonAttentionBackend:
         self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
     ) -> torch.Tensor:
         """See `AttentionBackend.attention_mass`."""
-        return attention_mass(query, self._views[layer][0], block_tables, seq_lens, self._scale)
+        keys, window = self._views[layer][0], self._windows[layer]
+        return attention_mass(query, keys, block_tables, seq_lens, self._scale, window)
 
     def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """See `AttentionBackend.read_blocks`."""
@@ -166,7 +168,7 @@ class TritonAttentionBackend:
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """See `AttentionBackend.copy_blocks`."""
-        caches = self.kv_cache.flatten(0, 1)  # [2 * num_layers, num_blocks, ...], a view
+        caches = self.kv_cache.flatten(0, 1)  # [num_layers * 2, num_blocks, ...], a view
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
             # A source that was freed and allocated again in this step is also a destination, and
@@ -245,19 +247,19 @@ class TritonAttentionBackend:
         cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: TritonAttentionMetadata,
     ) -> torch.Tensor:
-        caches = self._views[layer]
+        caches, window = self._views[layer], self._windows[layer]
         slots = metadata.slot_mapping
         query = self._rotate_and_cache(query, key, value, *cos_sin, *caches, slots)
         if metadata.static is not None:
-            return metadata.static(query, *caches)
+            return metadata.static(query, *caches, window)
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         if metadata.ragged is not None:
             r = metadata.ragged
             step = (query, *caches, r.block_tables, r.query_start_loc, r.seq_lens, self._scale)
             if r.tiles is None:
-                unified_attention(*step, has_chunks=True, out=output)
+                unified_attention(*step, has_chunks=True, out=output, window=window)
             else:
-                prefill_attention(*step, r.tiles, output)
+                prefill_attention(*step, r.tiles, output, window)
         if metadata.decodes is not None:
             self._decode(layer, query, metadata.decodes, output)
         return output
@@ -270,10 +272,12 @@ class TritonAttentionBackend:
         tables = decodes.block_tables, decodes.seq_lens
         arguments = (query[rows], *self._views[layer], *tables, self._scale)
         out = output[rows] if isinstance(rows, slice) else None  # a view if the rows are neighbours
+        window = self._windows[layer]
+        options = {"out": out, "window": window} if window else {"out": out}
         if (kernel := _UNSPLIT.get(self._version)) is not None:
-            out = kernel(*arguments, out=out)
+            out = kernel(*arguments, **options)
         else:
-            out = decode_split(*arguments, num_splits=decodes.num_splits, out=out)
+            out = decode_split(*arguments, num_splits=decodes.num_splits, **options)
         if not isinstance(rows, slice):
             output[rows] = out
 
@@ -292,10 +296,10 @@ class TritonAttentionBackend:
                 "attention_backend triton supports float32, bfloat16 and float16; got dtype"
                 f" {spec.dtype}."
             )
-        if version == "naive" and spec.has_scales:
+        if version == "naive" and (spec.has_scales or any(spec.windows)):
             raise ConfigError(
-                "attention_backend triton:naive, the first version of the lessons, cannot read an"
-                " int8 KV cache: use triton:grouped or a later version, or kv_cache_dtype='auto'."
+                "attention_backend triton:naive, the first version of the lessons, has no sliding"
+                " window and no int8 KV cache: use triton:grouped or a later version."
             )
         if spec.head_size not in HEAD_SIZES:
             raise ConfigError(

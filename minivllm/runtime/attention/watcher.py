@@ -16,6 +16,7 @@ from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention.backend import AttentionBackend
 from minivllm.runtime.attention.torch_backend import attention_weights
 from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, ExpertRouter, Experts
 from minivllm.runtime.step_result import DecodeSample, StepResult, TokenShares, Watch
 
@@ -30,11 +31,11 @@ class AttentionWatcher:
         watch: Watch,
         common: CommonAttentionMetadata,
         attention: AttentionBackend,
-        block_size: int,
+        spec: KVCacheSpec,
         device: torch.device,
     ) -> None:
         self._watch, self._common, self._attention = watch, common, attention
-        self._block_size = block_size
+        self._block_size, self._windows = spec.block_size, spec.windows
         self._last_rows = torch.from_numpy(common.last_rows).to(device)
         self._num_layers = self._num_heads = 0
         self._samples: list[DecodeSample] = []
@@ -94,7 +95,9 @@ class AttentionWatcher:
         read = self._attention.read_blocks(SAMPLED_LAYER, block_ids)
         keys, values = (blocks.cpu().contiguous() for blocks in read)
         seq_len = int(self._common.seq_lens[index])
-        return DecodeSample(SAMPLED_LAYER, seq_len, block_ids, query.cpu().clone(), keys, values)
+        window = self._windows[SAMPLED_LAYER]
+        query = query.cpu().clone()
+        return DecodeSample(SAMPLED_LAYER, seq_len, block_ids, query, keys, values, window)
 
     def _add_tokens(self, layer: int, query: torch.Tensor) -> None:
         """Add one layer's attention of the watched sequence. query: [num_heads, head_size]"""
@@ -104,7 +107,8 @@ class AttentionWatcher:
         block_ids = self._common.block_ids(asked.index, self._block_size)
         keys, _ = self._attention.read_blocks(layer, block_ids)
         seq_len = int(self._common.seq_lens[asked.index])
-        weights = attention_weights(query, keys, seq_len, query.shape[1] ** -0.5)
+        scale, window = query.shape[1] ** -0.5, self._windows[layer]
+        weights = attention_weights(query, keys, seq_len, scale, window)
         self._tokens.append(weights.mean(dim=0) if asked.head is None else weights[asked.head])
 
     def add_to(self, result: StepResult) -> StepResult:

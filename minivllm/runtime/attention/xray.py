@@ -24,6 +24,7 @@ import msgspec
 import torch
 from safetensors.torch import load, save
 
+from minivllm import kernels
 from minivllm.errors import KernelTraceError
 from minivllm.kernels import interprets_here
 from minivllm.runtime.step_result import DecodeSample
@@ -47,18 +48,12 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
 
 def trace_here(sample: DecodeSample) -> list[Any]:
     """Like `trace_decode`, for a process in which kernels are interpreted: `ProgramTrace`s."""
-    # Late: Triton can be missing, and chooses its mode when it is imported.
-    from minivllm.kernels.attention.decode_grouped import decode_grouped
-    from minivllm.kernels.xray import trace
-
     block_table = torch.arange(len(sample.block_ids), dtype=torch.int32).unsqueeze(0)
     seq_lens = torch.tensor([sample.num_tokens], dtype=torch.int32)
     scale = sample.query.shape[1] ** -0.5
-    query = sample.query.unsqueeze(0)
-    traced = trace(
-        lambda: decode_grouped(query, sample.keys, sample.values, block_table, seq_lens, scale),
-        sample.keys,
-    )
+    query, caches = sample.query.unsqueeze(0), (sample.keys, sample.values)
+    inputs = query, *caches, block_table, seq_lens, scale, None, sample.window
+    traced = kernels.trace(lambda: kernels.decode_grouped(*inputs), sample.keys)
     return [_with_block_ids(program, sample.block_ids) for program in traced.programs]
 
 
@@ -71,7 +66,7 @@ def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
 
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
-    numbers = torch.tensor([sample.layer, sample.num_tokens, *sample.block_ids])
+    numbers = torch.tensor([sample.layer, sample.num_tokens, sample.window, *sample.block_ids])
     tensors = {"query": sample.query, "keys": sample.keys, "values": sample.values}
     given = save({"numbers": numbers, **tensors})
     return msgspec.json.decode(run_interpreted("minivllm.runtime.attention.xray", given))
@@ -143,6 +138,6 @@ def _is_of(sample: DecodeSample, recording: RecordedTrace) -> bool:
 
 if __name__ == "__main__":  # the worker
     tensors = load(sys.stdin.buffer.read())
-    layer, num_tokens, *block_ids = tensors.pop("numbers").tolist()
-    traced = trace_here(DecodeSample(layer, num_tokens, block_ids, **tensors))
+    layer, num_tokens, window, *block_ids = tensors.pop("numbers").tolist()
+    traced = trace_here(DecodeSample(layer, num_tokens, block_ids, **tensors, window=window))
     sys.stdout.buffer.write(msgspec.json.encode(traced))

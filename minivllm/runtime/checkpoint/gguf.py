@@ -61,6 +61,11 @@ _EXPERTS = {
 }
 _OTHER_NAMES = {
     **dict.fromkeys(("qwen3moe", "olmoe", "granitemoe"), _EXPERTS),
+    "gemma3": {
+        "post_attention_norm": "post_attention_layernorm",
+        "ffn_norm": "pre_feedforward_layernorm",
+        "post_ffw_norm": "post_feedforward_layernorm",
+    },
     "phi3": {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
     "olmo2": {
         "post_attention_norm": "post_attention_layernorm",
@@ -223,7 +228,7 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             tensor.shape,
             tensor.type.name,
             tensor.num_bytes,
-            partial(_read, header.path, tensor),
+            partial(_read_norm if _adds_one(header, tensor) else _read, header.path, tensor),
             is_quantized=_stored_format(tensor) is not None,
             row_order=_row_order(header, tensor),
         )
@@ -285,6 +290,16 @@ def _read(path: Path, tensor: GgufTensor, rows: slice) -> CheckpointWeight:
     if (format_ := _stored_format(tensor)) is not None:
         return StoredWeight(format_, torch.from_numpy(data), tensor.shape[1])
     return torch.from_numpy(dequantize(data, tensor.type))
+
+
+def _adds_one(header: GgufHeader, tensor: GgufTensor) -> bool:
+    """Whether the file has the factor of a norm, 1 + weight, and Hugging Face the weight."""
+    is_gemma = header.metadata.get("general.architecture") == "gemma3"
+    return is_gemma and tensor.name.endswith("_norm.weight")
+
+
+def _read_norm(path: Path, tensor: GgufTensor, rows: slice) -> CheckpointWeight:
+    return _read(path, tensor, rows).float() - 1
 
 
 def _row_order(header: GgufHeader, tensor: GgufTensor) -> torch.Tensor | None:

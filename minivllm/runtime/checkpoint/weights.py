@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
+from minivllm import runtime
 from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
@@ -37,10 +38,7 @@ def weight_entries(path: Path) -> list[WeightEntry]:
     if the weights have a type that nothing here can read.
     """
     if path.suffix == ".gguf":
-        # Import the gguf library only for GGUF files.
-        from minivllm.runtime.checkpoint.gguf import gguf_entries, read_gguf_header
-
-        return gguf_entries(read_gguf_header(path))
+        return runtime.gguf_entries(runtime.read_gguf_header(path))
     entries = []
     try:
         with safe_open(path, framework="pt") as file:

@@ -24,6 +24,7 @@ class CpuLayers:
         self._decoder, self._caches = decoder, attention.kv_caches
         self._ops = load_cpu_ops()
         self._eps, self._scale = config.rms_norm_eps, config.head_size**-0.5
+        self._window = spec.windows[0]  # of all layers
         rows = list(map(_describe, decoder.layers, self._caches))
         self._layers = torch.tensor(rows, dtype=torch.int64)
         hidden, gated = config.hidden_size, config.intermediate_size
@@ -62,7 +63,7 @@ class CpuLayers:
         workspace = hidden.new_empty(size)
         self._ops.run_layers(
             self._layers, self._shape, self._eps, self._scale,
-            hidden, cos_sin, metadata.slots, metadata.work, workspace,
+            hidden, cos_sin, metadata.slots, metadata.work[self._window], workspace,
         )  # fmt: skip
         return hidden
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
+from minivllm import kernels as triton_kernels
 from minivllm.config import CustomOp
 from minivllm.errors import ConfigError
 from minivllm.kernels import reference_ops
@@ -32,6 +33,7 @@ class DecoderOps:
         reference_ops.add_rms_norm
     )
     silu_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.silu_and_mul
+    gelu_tanh_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.gelu_tanh_and_mul
     fused_topk: Callable[..., tuple[torch.Tensor, torch.Tensor]] | None = None
     fused_experts: Callable[..., torch.Tensor] | None = None
     """Without them, the router and the loop in decoder.py run, which are the references."""
@@ -75,16 +77,12 @@ def make_ops(
     """
     if not kernels:
         return TORCH_OPS
-    if attention_backend == "cpu":
-        modules, of_experts = [load_cpu_ops()], CpuMatrix
-    else:
-        # Late: Triton can be missing, and chooses its mode when it is imported.
-        from minivllm.kernels import fused_moe, norm_act
-
-        modules, of_experts = [norm_act, fused_moe], TorchMatrix
-    names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": ("silu_and_mul",)}
-    if matrix is of_experts:
+    module = load_cpu_ops() if attention_backend == "cpu" else triton_kernels
+    activations = ("silu_and_mul", "gelu_tanh_and_mul")
+    names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": activations}
+    if attention_backend == "cpu" and matrix is CpuMatrix:
         names["fused_moe"] = ("fused_topk", "fused_experts")
-    chosen = {name for kernel in kernels for name in names.get(kernel, ())}
-    found = [(name, getattr(module, name, None)) for name in chosen for module in modules]
-    return DecoderOps(**{name: function for name, function in found if function is not None})
+    elif attention_backend != "cpu" and matrix is TorchMatrix:
+        names["fused_moe"] = ("fused_experts",)
+    chosen = [name for kernel in kernels for name in names.get(kernel, ())]
+    return DecoderOps(**{name: getattr(module, name) for name in chosen})

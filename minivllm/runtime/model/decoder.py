@@ -13,6 +13,7 @@ Source: transformers 5, `models/{llama,qwen3,smollm3,...}/modeling_*.py`; vLLM
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -187,16 +188,18 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """down(silu(gate(x)) * up(x))"""
+    """down(act(gate(x)) * up(x))"""
 
-    def __init__(self, hidden_size: int, width: int) -> None:
+    def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__()
         self.gate_up_proj = Linear(2 * width)
-        self.down_proj = Linear(hidden_size)
+        self.down_proj = Linear(config.hidden_size)
+        self.is_gelu = config.hidden_act == "gelu_pytorch_tanh"
 
     def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
-        return self.down_proj(ops.silu_and_mul(self.gate_up_proj(x)))
+        act_and_mul = ops.gelu_tanh_and_mul if self.is_gelu else ops.silu_and_mul
+        return self.down_proj(act_and_mul(self.gate_up_proj(x)))
 
 
 class ExpertRouter(nn.Module):
@@ -242,9 +245,7 @@ class Experts(nn.Module):
         super().__init__()
         width = config.moe_intermediate_size or config.intermediate_size
         self.gate = ExpertRouter(config)
-        self.experts = nn.ModuleList(
-            MLP(config.hidden_size, width) for _ in range(config.num_experts)
-        )
+        self.experts = nn.ModuleList(MLP(config, width) for _ in range(config.num_experts))
 
     def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
@@ -275,7 +276,7 @@ class Experts(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Attention and MLP, with norms before them (as in Llama) or after them."""
+    """Attention and MLP, with norms before them (as in Llama), after them, or both."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
@@ -283,16 +284,16 @@ class DecoderLayer(nn.Module):
         def norm(exists: bool) -> RMSNorm | None:
             return RMSNorm(config.hidden_size, config.rms_norm_eps) if exists else None
 
-        after = config.norm_after_block
+        before, after = (config.norm_position in (side, "around") for side in ("before", "after"))
         self.residual_multiplier = config.residual_multiplier
-        self.input_layernorm = norm(not after)
+        self.input_layernorm = norm(before)
         self.self_attn = Attention(config, layer)
         self.attention_output_norm = norm(after)
-        self.post_attention_layernorm = norm(not after)
+        self.post_attention_layernorm = norm(before)
         if config.has_experts(layer):
             self.mlp = Experts(config)
         else:
-            self.mlp = MLP(config.hidden_size, config.intermediate_size)
+            self.mlp = MLP(config, config.intermediate_size)
         self.mlp_output_norm = norm(after)
 
     def forward(
@@ -359,7 +360,14 @@ class Decoder(nn.Module):
             )
             self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
             self.lm_head = None if config.tie_word_embeddings else Linear(config.vocab_size)
-        self.rotary = RotaryEmbedding(config, self.device)
+        self.rotary = self.local_rotary = RotaryEmbedding(config, self.device)
+        if config.rope_local_base_freq is not None:
+            local = replace(config, rope_theta=config.rope_local_base_freq, rope_scaling=None)
+            self.local_rotary = RotaryEmbedding(local, self.device)
+        self.embedding_multiplier = config.embedding_multiplier
+        if config.scaled_embedding:
+            root = torch.tensor(config.hidden_size**0.5, dtype=dtype)
+            self.embedding_multiplier = root.item()
 
     def forward(
         self,
@@ -378,6 +386,10 @@ class Decoder(nn.Module):
             unrotated = self.rotary.cos_sin(torch.zeros_like(positions), self.dtype)
             for i in self.config.unrotated_layers:
                 angles[i] = unrotated
+        if self.local_rotary is not self.rotary:
+            local = self.local_rotary.cos_sin(positions, self.dtype)
+            for i in self.config.sliding_layers:
+                angles[i] = local
         hidden, x = self.embed(token_ids), None
         for layer, cos_sin in zip(self.layers, angles, strict=True):
             x = layer(x, hidden, cos_sin, attend, ops)
@@ -386,7 +398,7 @@ class Decoder(nn.Module):
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
         """token_ids: [num_tokens] -> the first hidden states [num_tokens, hidden_size]"""
         hidden = self.embed_tokens(token_ids)
-        factor = self.config.embedding_multiplier
+        factor = self.embedding_multiplier
         return hidden if factor == 1 else hidden * factor
 
     def compute_logits(self, hidden: torch.Tensor, ops: DecoderOps = TORCH_OPS) -> torch.Tensor:
@@ -455,6 +467,8 @@ class Decoder(nn.Module):
                 for part in parts
             ]
             data = torch.cat(plain).to(self.device, self.dtype)
+            if self.config.norm_adds_one and "norm" in parameter:
+                data = torch.cat(plain).to(self.device, torch.float32) + 1
             self.stored_bytes += sum(part.nbytes for part in plain)
             setattr(module, name, nn.Parameter(data, requires_grad=False))
 

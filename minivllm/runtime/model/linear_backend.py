@@ -1,17 +1,14 @@
-"""Three ways to multiply by weights, each with the memory layout that it reads fastest.
+"""Two ways to multiply by weights, each with the memory layout that it reads fastest.
 
 A decode step reads all weights for a handful of rows, so the layout of the weights decides the
 speed of the step:
 
-    torch     `F.linear` over the plain weight, as fast as `onednn` or faster with torch 2.13
-    onednn    oneDNN changes the layout once, when the weight is loaded
+    torch     `F.linear` over the plain weight
     cpu       our kernel (kernels/cpu/linear.c) reads the weights from the first byte to the last;
               a row's result is the same, bit for bit, in any batch; stored weights (quantized or in
               half precision) keep their size in memory, and give the same bits as in float32
 
-A weight in another layout *replaces* the plain weight, so it costs no extra memory. With tied
-embeddings, the LM head also serves token lookups, which oneDNN's layout does not allow. So the
-backend `onednn` keeps such a head plain.
+A weight in another layout *replaces* the plain weight, so it costs no extra memory.
 
 Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 """
@@ -30,10 +27,6 @@ from minivllm.runtime.cpu.load import load_cpu_ops, why_no_kernels
 from minivllm.runtime.quantization.panels import pack
 from minivllm.runtime.quantization.stored_weight import StoredWeight, join_rows, plain_weight
 
-PACKED_FOR_ROWS = 16
-"""oneDNN chooses a layout for this number of rows; the layout works for other numbers too."""
-
-
 Weight = torch.Tensor | Sequence[StoredWeight]
 """[out_features, in_features], or its parts in the order of the outputs."""
 
@@ -42,7 +35,7 @@ class TorchMatrix:
     """The plain weight; stored weights become float32.
 
     With `rounds`, a weight in bfloat16 has inputs and results in float32. Unlike our kernels, torch
-    and oneDNN also round the results.
+    also rounds the results.
     """
 
     def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
@@ -61,12 +54,9 @@ class TorchMatrix:
         x: [num_rows, in_features]; bias: [out_features] -> [num_rows, out_features]
         """
         if not self._rounds:
-            return self._product(x, bias)
-        output = self._product(x.bfloat16(), None).float()
+            return nn.functional.linear(x, self.weight, bias)
+        output = nn.functional.linear(x.bfloat16(), self.weight).float()
         return output if bias is None else output.add_(bias)
-
-    def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        return nn.functional.linear(x, self.weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """Return rows of the weight. indices: [n] -> [n, in_features]"""
@@ -82,21 +72,6 @@ class TorchMatrix:
     def addresses(self) -> list[int]:
         """Where `DecoderOps.fused_experts` finds the weight."""
         return [self.weight.data_ptr()]
-
-
-class OneDnnMatrix(TorchMatrix):
-    """The weight in oneDNN's layout.
-
-    A table stays plain, for lookups. Keeping both layouts would make a small model a fifth larger.
-    """
-
-    def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
-        super().__init__(weight, is_table, rounds)
-        if not is_table:
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKED_FOR_ROWS)
-
-    def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, bias, "none", [], "")
 
 
 class CpuMatrix:
@@ -165,14 +140,11 @@ def choose_linear_backend(
     why_not = None if on_cpu else f"the device is {device.type}."
     if on_cpu and name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype)) is None:
         return partial(CpuMatrix, memory=LargePages(), rounds=rounds)
-    kind = TorchMatrix
-    if on_cpu and name == "onednn" and (why_not := _why_no_onednn(dtype)) is None:
-        kind = OneDnnMatrix
-    elif name not in ("auto", "torch"):
+    if name == "cpu":
         raise ConfigError(
             f"linear_backend {name} cannot run here: {why_not} Use linear_backend='auto'."
         )
-    return partial(kind, rounds=rounds)
+    return partial(TorchMatrix, rounds=rounds)
 
 
 def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
@@ -180,15 +152,3 @@ def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
         found = str(dtype).removeprefix("torch.")
         return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
     return why_no_kernels()
-
-
-def _why_no_onednn(dtype: torch.dtype) -> str | None:
-    mkldnn = torch.ops.mkldnn
-    has_dtype = {
-        torch.float32: lambda: True,
-        torch.bfloat16: mkldnn._is_mkldnn_bf16_supported,
-        torch.float16: mkldnn._is_mkldnn_fp16_supported,
-    }
-    if not torch.backends.mkldnn.is_available() or not has_dtype.get(dtype, lambda: False)():
-        return f"oneDNN cannot multiply {str(dtype).removeprefix('torch.')} on this processor."
-    return None

@@ -20,6 +20,8 @@ from msgspec import Meta
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 
+_WINDOW = frozenset({"sliding_window"})
+_QWEN_WINDOW = {"use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28}
 _GRANITE_FACTORS = frozenset(
     {"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"}
 )
@@ -29,8 +31,7 @@ _GRANITE_FACTORS = frozenset(
 class Family:
     """One architecture."""
 
-    model_type: str
-    """Identifies a config without "architectures"."""
+    model_type: str  # Identifies a config without "architectures".
     switches: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `ModelConfig` that all its checkpoints share."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -43,50 +44,54 @@ class Family:
 
 FAMILIES = {
     "LlamaForCausalLM": Family("llama"),
-    "MistralForCausalLM": Family("mistral", defaults={"sliding_window": 4096}),
-    "Qwen2ForCausalLM": Family("qwen2", {"attention_bias": True, "attention_output_bias": False}),
-    "Qwen3ForCausalLM": Family("qwen3", {"qk_norm": "each_head"}),
+    "MistralForCausalLM": Family("mistral", {}, {"sliding_window": 4096}, _WINDOW),
+    "MinistralForCausalLM": Family("ministral", {}, {"sliding_window": 4096}, _WINDOW),
+    "Qwen2ForCausalLM": Family(
+        "qwen2", {"attention_bias": True, "attention_output_bias": False}, _QWEN_WINDOW, _WINDOW
+    ),
+    "Qwen3ForCausalLM": Family("qwen3", {"qk_norm": "each_head"}, _QWEN_WINDOW, _WINDOW),
     "Qwen3MoeForCausalLM": Family(
-        "qwen3_moe",
-        {"qk_norm": "each_head"},
-        defaults={"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768},
-        keys=frozenset({"experts"}),
+        "qwen3_moe", {"qk_norm": "each_head"},
+        {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768},
+        frozenset({"experts"}),
     ),
     "OlmoeForCausalLM": Family(
-        "olmoe",
-        {"qk_norm": "all_heads"},
-        defaults={"num_experts": 64, "num_experts_per_tok": 8, "rms_norm_eps": 1e-5},
-        keys=frozenset({"experts"}),
+        "olmoe", {"qk_norm": "all_heads"},
+        {"num_experts": 64, "num_experts_per_tok": 8, "rms_norm_eps": 1e-5},
+        frozenset({"experts"}),
     ),
     "SmolLM3ForCausalLM": Family(
-        "smollm3",
-        defaults={"rope_theta": 2e6, "tie_word_embeddings": True},
-        keys=frozenset({"no_rope_layers"}),
+        "smollm3", {}, {"rope_theta": 2e6, "tie_word_embeddings": True},
+        frozenset({"no_rope_layers"}),
     ),
     "GraniteForCausalLM": Family("granite", keys=_GRANITE_FACTORS),
     "GraniteMoeForCausalLM": Family(
-        "granitemoe",
-        {"norm_topk_prob": True},
-        defaults={"num_local_experts": 8, "num_experts_per_tok": 2},
-        keys=_GRANITE_FACTORS | {"experts"},
+        "granitemoe", {"norm_topk_prob": True},
+        {"num_local_experts": 8, "num_experts_per_tok": 2}, _GRANITE_FACTORS | {"experts"},
     ),
     "Phi3ForCausalLM": Family(  # Phi-4-mini, too
-        "phi3",
-        {"fused_projections": True},
-        defaults={"rms_norm_eps": 1e-5},
-        keys=frozenset({"partial_rotary_factor"}),
+        "phi3", {"fused_projections": True}, {"rms_norm_eps": 1e-5},
+        _WINDOW | {"partial_rotary_factor"},
     ),
     "Olmo2ForCausalLM": Family(
-        "olmo2",
-        {"norm_after_block": True, "qk_norm": "all_heads"},
-        defaults={"rms_norm_eps": 1e-5},
+        "olmo2", {"norm_position": "after", "qk_norm": "all_heads"}, {"rms_norm_eps": 1e-5}
+    ),
+    "Gemma3ForCausalLM": Family(
+        "gemma3_text",
+        {
+            "norm_position": "around", "norm_adds_one": True, "qk_norm": "each_head",
+            "scaled_embedding": True,
+        },
+        {
+            "hidden_activation": "gelu_pytorch_tanh", "head_dim": 256, "tie_word_embeddings": True,
+            "rope_theta": 1e6, "rope_local_base_freq": 1e4, "query_pre_attn_scalar": 256,
+            "sliding_window": 4096, "sliding_window_pattern": 6, "max_position_embeddings": 131072,
+        },
+        _WINDOW | {"rope_local_base_freq", "query_pre_attn_scalar"},
     ),
     "Ernie4_5ForCausalLM": Family(
-        "ernie4_5",
-        {"interleaved_rotation": True},
-        defaults={
-            "rope_theta": 5e5, "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "head_dim": 128,
-        },
+        "ernie4_5", {"interleaved_rotation": True},
+        {"rope_theta": 5e5, "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "head_dim": 128},
     ),
 }  # fmt: skip
 """Architecture, as config.json names it -> what is special about it."""
@@ -96,7 +101,7 @@ MAX_SIZE = 1 << 24
 """Upper bound for all other numbers in a config: a damaged number must not fill the memory."""
 _Size = Annotated[int, Meta(ge=1, le=MAX_SIZE)]
 _Real = Annotated[float, Meta(gt=0, le=1e30)]
-_FACTORS = _GRANITE_FACTORS | {"attn_logit_softcapping", "final_logit_softcapping", "logit_scale"}
+_FACTORS = _GRANITE_FACTORS | {"logit_scale", "query_pre_attn_scalar"}
 """Keys of Granite, Cohere and Gemma; some of their checkpoints use Llama's architecture name."""
 
 
@@ -110,11 +115,10 @@ class Llama3RopeScaling(msgspec.Struct, frozen=True):
 
 
 class LongRopeScaling(NamedTuple):
-    """A divisor for each frequency: Phi-4-mini, or Llama 3 in a GGUF file (`rope_freqs`)."""
+    """A divisor for each frequency: Phi-4-mini, Gemma 3 (all equal), or Llama 3 in a GGUF file."""
 
     divisors: tuple[float, ...]
-    attention_factor: float = 1.0
-    """Cosines and sines are multiplied by it."""
+    attention_factor: float = 1.0  # Cosines and sines are multiplied by it.
 
 
 class _Kind(msgspec.Struct):
@@ -142,9 +146,17 @@ class _Heads(msgspec.Struct):
 class _Switches(msgspec.Struct):
     """Keys of a `config.json` that some families have."""
 
+    num_hidden_layers: Annotated[int, Meta(ge=1, le=MAX_LAYERS)]
     partial_rotary_factor: Annotated[float, Meta(gt=0, le=1)] = 1.0
     no_rope_layers: list[int] = []
     """0 for each layer without rotation; the other way round than the name says."""
+    sliding_window: Annotated[int, Meta(ge=0, le=MAX_SIZE)] = 0
+    use_sliding_window: bool = True
+    max_window_layers: int = 0
+    """The first layer with a window, if `layer_types` does not say which layers have one."""
+    sliding_window_pattern: int = 0  # In this case, every n-th layer has no window.
+    query_pre_attn_scalar: _Real | None = None
+    hidden_activation: str = "silu"
     num_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
     num_local_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
     """Another name of `num_experts`; transformers 5 writes this one."""
@@ -154,11 +166,18 @@ class _Rope(msgspec.Struct):
     rope_theta: _Real = 10000.0
     rope_type: str = ""
     type: str = "default"
+    factor: _Real = 1.0
+
+
+class _RopeOfKinds(msgspec.Struct):
+    """Rope settings for each kind of layer, if there are several."""
+
+    full_attention: dict[str, Any] = {}
+    sliding_attention: dict[str, Any] = {}
 
 
 class _LongRope(msgspec.Struct):
-    short_factor: list[_Real]
-    """Divisors for up to `original_max_position_embeddings` tokens."""
+    short_factor: list[_Real]  # Divisors for up to `original_max_position_embeddings` tokens.
     long_factor: list[_Real]
     original_max_position_embeddings: _Size
     factor: _Real | None = None
@@ -178,43 +197,45 @@ class ModelConfig:
     rms_norm_eps: _Real = 1e-6
     rope_theta: float
     rope_scaling: Llama3RopeScaling | LongRopeScaling | None = None
-    rotary_size: int = 0
-    """How many of a head's features are rotated: all, except in Phi-4-mini."""
+    rotary_size: int = 0  # How many of a head's features are rotated: all, except in Phi-4-mini.
     interleaved_rotation: bool = False
     """The rotation pairs the features 2i and 2i + 1 of a head (Ernie 4.5), not i and i + half."""
-    unrotated_layers: tuple[int, ...] = ()
-    """Layers without rotation: every fourth in SmolLM3."""
+    unrotated_layers: tuple[int, ...] = ()  # Layers without rotation: every fourth in SmolLM3.
+    sliding_window: _Size | None = None
+    """How many tokens a token sees in `sliding_layers`, itself included."""
+    sliding_layers: tuple[int, ...] = ()
+    rope_local_base_freq: _Real | None = None
+    """`rope_theta` of these layers, without scaling (Gemma 3); None: as the other layers."""
     max_position_embeddings: _Size
     tie_word_embeddings: bool = False
     """The LM head is the embedding table; there is no `lm_head.weight`."""
-    attention_bias: bool = False
-    """q, k and v have a bias (always in Qwen2)."""
+    attention_bias: bool = False  # q, k and v have a bias (always in Qwen2).
     attention_output_bias: bool = False
     """The output projection has a bias (Llama and Qwen3 with `attention_bias`, never Qwen2)."""
     qk_norm: Literal["each_head", "all_heads"] | None = None
     """Queries and keys are normalized before the rotation: each head (Qwen3), or all (OLMo 2)."""
-    norm_after_block: bool = False
-    """Attention and MLP are normalized after they have run, not before (OLMo 2)."""
+    norm_position: Literal["before", "after", "around"] = "before"
+    """The norms of attention and MLP: of inputs, of results (OLMo 2), of both (Gemma 3)."""
+    norm_adds_one: bool = False  # Norms multiply by 1 + weight, in float32 (Gemma 3).
+    hidden_act: Literal["silu", "gelu_pytorch_tanh"] = "silu"
     fused_projections: bool = False
     """The checkpoint stores q, k, v as one matrix, and gate, up as another (Phi-3, Phi-4-mini)."""
+    scaled_embedding: bool = False
+    """Embeddings are multiplied by sqrt(hidden_size), rounded to their dtype (Gemma 3)."""
     embedding_multiplier: _Real = 1.0
     residual_multiplier: _Real = 1.0
     """For the results of attention and MLP (Granite, like the next two and the one before)."""
     attention_multiplier: _Real | None = None
     """For the products of queries and keys; None is 1 / sqrt(head_size)."""
-    logits_scaling: _Real = 1.0
-    """A divisor of the logits."""
+    logits_scaling: _Real = 1.0  # A divisor of the logits.
     num_experts: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
     """MLPs of each layer of which a token takes few (mixture of experts); 0: a layer has one MLP"""
     num_experts_per_tok: Annotated[int, Meta(ge=0, le=MAX_EXPERTS)] = 0
-    moe_intermediate_size: _Size | None = None
-    """Width of each expert; None is `intermediate_size`."""
-    norm_topk_prob: bool = False
-    """The shares of a token's experts are scaled to a sum of 1."""
+    moe_intermediate_size: _Size | None = None  # Width of each expert; None is `intermediate_size`.
+    norm_topk_prob: bool = False  # The shares of a token's experts are scaled to a sum of 1.
     decoder_sparse_step: _Size = 1
     """Of a model with experts, every n-th layer has them, and the others have one MLP."""
-    mlp_only_layers: tuple[int, ...] = ()
-    """Further layers with one MLP."""
+    mlp_only_layers: tuple[int, ...] = ()  # Further layers with one MLP.
     dtype: str = "float32"
     """The dtype of the checkpoint's weights: `float32`, `bfloat16` or `float16`."""
 
@@ -227,22 +248,34 @@ class ModelConfig:
         """
         architecture = _architecture(_read(hf, _Kind))
         family = FAMILIES[architecture]
-        hf = {**family.defaults, **{key: value for key, value in hf.items() if value is not None}}
+        # null is the same as a missing key, except that it can mean: no window.
+        given = {k: v for k, v in hf.items() if v is not None or k == "sliding_window"}
+        hf = {**family.defaults, **given}
         kind = _read(hf, _Kind)
         _refuse_what_we_do_not_compute(hf, kind, architecture)
 
         heads, switches = _read(hf, _Heads), _read(_rope_options(hf, kind) | hf, _Switches)
         head_size = heads.head_dim or heads.hidden_size // heads.num_attention_heads
-        rope_theta, rope_scaling, longest = _rope(_rope_options(hf, kind), hf)
+        rotary_size = int(head_size * switches.partial_rotary_factor)
+        rope_theta, rope_scaling, longest = _rope(_rope_options(hf, kind), hf, rotary_size)
+        local_rope = _read(kind.rope_parameters, _RopeOfKinds).sliding_attention
+        scalar = switches.query_pre_attn_scalar
+        has_windows = "sliding_window" in family.keys
+        layers = _sliding_layers(kind.layer_types, switches) if has_windows else []
         own = {
             "architecture": architecture,
             "num_key_value_heads": heads.num_key_value_heads or heads.num_attention_heads,
             "head_size": head_size,
             "rope_theta": rope_theta,
             "rope_scaling": None,
-            "rotary_size": int(head_size * switches.partial_rotary_factor),
+            "rotary_size": rotary_size,
             "unrotated_layers": [i for i, rope in enumerate(switches.no_rope_layers) if not rope],
             "max_position_embeddings": longest,
+            "sliding_window": switches.sliding_window if layers else None,
+            "sliding_layers": layers,
+            "rope_local_base_freq": local_rope.get("rope_theta", hf.get("rope_local_base_freq")),
+            "attention_multiplier": scalar**-0.5 if scalar else hf.get("attention_multiplier"),
+            "hidden_act": hf.get("hidden_activation", hf.get("hidden_act")),
             "num_experts": switches.num_local_experts or switches.num_experts,
             "attention_bias": heads.attention_bias,
             "attention_output_bias": heads.attention_bias,
@@ -260,11 +293,21 @@ class ModelConfig:
         return self.num_experts > 0 and is_sparse and layer not in self.mlp_only_layers
 
     @property
+    def windows(self) -> tuple[int, ...]:
+        """For each layer, how many tokens a token sees, itself included; 0 for all."""
+        sliding, window = set(self.sliding_layers), self.sliding_window or 0
+        if window >= self.max_position_embeddings:  # no context fills it
+            window = 0
+        return tuple(window * (i in sliding) for i in range(self.num_hidden_layers))
+
+    @property
     def is_llama(self) -> bool:
         """Whether the layers compute what Llama's do, biases apart: then layers.c can run them."""
         return (
             self.qk_norm is None
-            and not self.norm_after_block
+            and self.norm_position == "before"
+            and self.hidden_act == "silu"
+            and len(set(self.windows)) == 1
             and not self.unrotated_layers
             and self.residual_multiplier == 1
             and not self.num_experts
@@ -304,20 +347,25 @@ def _architecture(kind: _Kind) -> str:
 
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architecture: str) -> None:
     rope, computed = _rope_options(hf, kind), FAMILIES[architecture].keys
-    # A Qwen config always has a sliding window, and a flag that says whether the model uses it.
-    # Other models always use the window that their config has. No context fills Phi-4-mini's.
+    kinds = _read(kind.rope_parameters, _RopeOfKinds)
+    # No context fills the window of Phi-4-mini. Qwen has a flag that says whether it has one.
     window, longest = hf.get("sliding_window"), hf.get("max_position_embeddings", 0)
     fills = bool(window) and not (isinstance(window, int) and window >= longest)
-    slides = hf.get("use_sliding_window", not architecture.startswith("Qwen") and fills)
+    slides, is_known = hf.get("use_sliding_window", fills), "sliding_window" in computed
     reasons = {
         "experts": "experts" not in computed
         and any(value for key, value in hf.items() if "expert" in key or key.startswith("moe_")),
         "experts that all tokens share": any(value for key, value in hf.items() if "shared" in key),
         "clipped queries and keys": bool(hf.get("clip_qkv")),
-        "a hidden_act other than silu": hf.get("hidden_act", "silu") != "silu",
+        "a hidden_act other than silu or gelu_pytorch_tanh": (
+            hf.get("hidden_activation", hf.get("hidden_act", "silu"))
+            not in ("silu", "gelu_pytorch_tanh")
+        ),
         "biases in the MLP": bool(hf.get("mlp_bias") or hf.get("use_bias")),
-        "sliding-window attention": bool(slides),
-        "several kinds of layers": set(kind.layer_types) - {"full_attention"},
+        "sliding-window attention": bool(slides) and not is_known,
+        "several kinds of layers": set(kind.layer_types)
+        - {"full_attention", "sliding_attention" if is_known and window else ""},
+        "attention to later tokens": bool(hf.get("use_bidirectional_attention")),
         "a rotary embedding for part of each head": (
             "partial_rotary_factor" not in computed
             and rope.get("partial_rotary_factor") not in (None, 1)
@@ -325,10 +373,16 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
         "layers without a rotary embedding": (
             "no_rope_layers" not in computed and bool(hf.get("no_rope_layers"))
         ),
-        "a rotary embedding for each kind of layer": any(
-            isinstance(value, dict) for value in rope.values()
+        "a rotary embedding for each kind of layer": (
+            "rope_local_base_freq" not in computed
+            and (kinds != _RopeOfKinds() or hf.get("rope_local_base_freq") is not None)
         ),
-        "scaled or capped attention or logits": any(
+        "a scaled rotary embedding in its layers with a window": (
+            kinds.sliding_attention.get("rope_type", "default") != "default"
+        ),
+        "capped attention scores (attn_logit_softcapping)": bool(hf.get("attn_logit_softcapping")),
+        "capped logits (final_logit_softcapping)": bool(hf.get("final_logit_softcapping")),
+        "scaled attention or logits": any(
             hf.get(name) not in (None, 1) for name in _FACTORS - computed
         ),
         "quantized weights": bool(hf.get("quantization_config") or hf.get("compression_config")),
@@ -374,14 +428,38 @@ def _check_numbers(config: ModelConfig) -> None:
         )
 
 
+def _sliding_layers(layer_types: list[str], switches: _Switches) -> list[int]:
+    if len(layer_types) not in (0, switches.num_hidden_layers):
+        raise ModelIntegrityError(
+            f"layer_types has {len(layer_types)} entries for {switches.num_hidden_layers} layers in"
+            " config.json; check the file."
+        )
+    if not (switches.sliding_window and switches.use_sliding_window):
+        return []
+    pattern, first = switches.sliding_window_pattern, switches.max_window_layers
+    return [
+        i
+        for i in range(switches.num_hidden_layers)
+        if (
+            layer_types[i] == "sliding_attention"
+            if layer_types
+            else i >= first and (not pattern or (i + 1) % pattern)
+        )
+    ]
+
+
 def _rope_options(hf: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:
-    """Return the rope settings, of transformers 4 and 5, as one flat dictionary."""
+    """Return the rope settings, of transformers 4 and 5, as one flat dictionary.
+
+    Of several kinds of layers, those of full attention.
+    """
     options = {key: hf[key] for key in ("rope_theta", "partial_rotary_factor") if key in hf}
-    return options | kind.rope_scaling | kind.rope_parameters
+    kinds = _read(kind.rope_parameters, _RopeOfKinds)
+    return options | kind.rope_scaling | (kinds.full_attention or kind.rope_parameters)
 
 
 def _rope(
-    options: dict[str, Any], hf: Mapping[str, Any]
+    options: dict[str, Any], hf: Mapping[str, Any], rotary_size: int
 ) -> tuple[float, Llama3RopeScaling | LongRopeScaling | None, int | None]:
     """Return the base, the scaling, and the longest sequence for which both hold."""
     rope, longest = _read(options, _Rope), hf.get("max_position_embeddings")
@@ -390,6 +468,8 @@ def _rope(
     match rope_type:
         case "default":
             return rope.rope_theta, None, longest
+        case "linear":
+            return rope.rope_theta, LongRopeScaling((rope.factor,) * (rotary_size // 2)), longest
         case "llama3":
             scaling = _read(trained | options, Llama3RopeScaling)
             low, high = scaling.low_freq_factor, scaling.high_freq_factor
@@ -416,5 +496,5 @@ def _rope(
             return rope.rope_theta, LongRopeScaling(tuple(given.short_factor), factor), longest
     raise UnsupportedModelError(
         f"Rope scaling of type {rope_type!r:.50} is not supported; use a model with rope type"
-        " default, llama3 or longrope."
+        " default, linear, llama3 or longrope."
     )

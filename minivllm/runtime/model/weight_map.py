@@ -60,8 +60,9 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
     for i in range(config.num_hidden_layers):
         layer, attention, mlp = f"layers.{i}", f"layers.{i}.self_attn", f"layers.{i}.mlp"
         # The order of the names is that in which `tiny-random` draws its weights: it stays.
-        first, second = _norms(config).items()
-        add_norm(layer, *first)
+        norms = list(_norms(config).items())
+        for norm in norms[: len(norms) // 2]:
+            add_norm(layer, *norm)
         qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
         add_rows(attention, "qkv_proj", qkv, config.attention_bias)
         add(f"{attention}.o_proj.weight", hidden, q_size)
@@ -70,7 +71,8 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
         if config.qk_norm is not None:
             for norm, size in zip(("q_norm", "k_norm"), qk_norm_sizes(config), strict=True):
                 add(f"{attention}.{norm}.weight", size)
-        add_norm(layer, *second)
+        for norm in norms[len(norms) // 2 :]:
+            add_norm(layer, *norm)
         if not config.has_experts(i):
             add_mlp(mlp, inner)
             continue
@@ -88,15 +90,14 @@ def _norms(config: ModelConfig) -> dict[str, str]:
 
     Their "post_attention_layernorm" is the norm before the MLP, or one after attention.
     """
-    if config.norm_after_block:
-        return {
-            "post_attention_layernorm": "attention_output_norm",
-            "post_feedforward_layernorm": "mlp_output_norm",
-        }
-    return {
-        "input_layernorm": "input_layernorm",
-        "post_attention_layernorm": "post_attention_layernorm",
-    }
+    before = {"input_layernorm": "input_layernorm"}
+    after = {"post_attention_layernorm": "attention_output_norm"}
+    output = {"post_feedforward_layernorm": "mlp_output_norm"}
+    if config.norm_position == "after":
+        return after | output
+    if config.norm_position == "around":
+        return before | after | {"pre_feedforward_layernorm": "post_attention_layernorm"} | output
+    return before | {"post_attention_layernorm": "post_attention_layernorm"}
 
 
 def split_experts(

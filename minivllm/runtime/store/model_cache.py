@@ -12,8 +12,9 @@ import errno
 import json
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+from typing import TextIO
 
 from minivllm.errors import ModelError
 from minivllm.runtime.paths import default_cache_root
@@ -75,18 +76,17 @@ class ModelCache:
             ) from error
         return path
 
-    def _lock(self, key: str, progress: Progress) -> AbstractContextManager:
-        # Import late: this takes a tenth of a second, and most models are in the cache already.
-        from filelock import FileLock, Timeout
-
+    def _lock(self, key: str, progress: Progress) -> TextIO:
+        """Return the open file that holds the lock; closing it releases the lock."""
         directory = self.root / "locks"
         directory.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(directory / f"{key}.lock")
+        file = open(directory / f"{key}.lock", "w")  # noqa: SIM115 - the caller closes it
         try:
-            return lock.acquire(timeout=0)
-        except Timeout:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
             progress(f"Waiting for another process that is preparing {key}.")
-            return lock.acquire()
+            flock(file, LOCK_EX)
+        return file
 
 
 def read_origin(entry: Path) -> str | None:

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from minivllm import runtime
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import (
     GGUF_FILE,
@@ -98,7 +99,9 @@ class ModelStore:
                 raise UnsupportedModelError(
                     f"{name} has no weights: load it with --load-format dummy."
                 )
-            return self._create(_GENERATED[name], partial(_write_toy, name), CREATED_LOCALLY)
+            return self._create(
+                _GENERATED[name], lambda folder: runtime.TOY_WRITERS[name](folder), CREATED_LOCALLY
+            )
         # For an impossible file name, os.path returns False; pathlib would raise.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
@@ -114,11 +117,10 @@ class ModelStore:
         first = weight_files(path)[0]
         if first.suffix != ".gguf":
             return path
-        from minivllm.runtime.checkpoint.float32_copy import write_float32_copy  # late: torch
 
         def fill(directory: Path) -> None:
             self.progress(f"Unpacking {name} to float32 for other programs.")
-            write_float32_copy(path, directory)
+            runtime.write_float32_copy(path, directory)
 
         key = f"{_gguf_key(first)}-float32"
         return self._create(key, fill, f"unpacked from {first.resolve()}")
@@ -181,9 +183,7 @@ class ModelStore:
         return self._create(_gguf_key(path), partial(self._convert, path), f"from {path.resolve()}")
 
     def _convert(self, gguf: Path, directory: Path) -> None:
-        from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf  # late: imports torch
-
-        convert_gguf(gguf, directory, self.progress)
+        runtime.convert_gguf(gguf, directory, self.progress)
 
     def _from_hub(self, name: str, weights: bool) -> Path:
         if not re.fullmatch(r"(?!\.)[\w.-]+(/[\w.-]+)?(?<!\.gguf)", name):
@@ -209,12 +209,6 @@ def _listing(name: str, description: str, path: Path | None) -> ModelListing:
     # Following links: the weights can be elsewhere.
     num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return ModelListing(name, description, path, num_bytes, provenance_of(path))
-
-
-def _write_toy(name: str, directory: Path) -> None:
-    from minivllm.runtime.store.toys import WRITERS  # late: it imports numpy
-
-    WRITERS[name](directory)
 
 
 def _gguf_key(path: Path) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from minivllm import runtime
 from minivllm.errors import ModelError
 from minivllm.runtime.store.model_cache import CREATED_LOCALLY, read_origin
 
@@ -50,11 +51,9 @@ def provenance_of(checkpoint: Path) -> Provenance:
 
 def _stored_dtype(checkpoint: Path) -> str:
     """Return the dtype that most bytes of the weights have."""
-    from minivllm.runtime.checkpoint.weights import all_entries  # late: it imports torch
-
     num_bytes: Counter[str] = Counter()
     try:
-        for entry in all_entries(checkpoint):
+        for entry in runtime.all_entries(checkpoint):
             num_bytes[entry.dtype] += entry.num_bytes
     except (ModelError, OSError):
         num_bytes.clear()

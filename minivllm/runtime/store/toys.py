@@ -118,7 +118,7 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
     write_json(directory / "tokenizer_config.json", config | {"chat_template": _CHAT_TEMPLATE})
 
 
-WRITERS = {
+TOY_WRITERS = {
     "tiny-random": write_tiny_random,
     "tiny-moe": partial(write_tiny_random, config=_TINY_MOE),
     "qwen3-0.6b-dummy": partial(_write_other_files, config=_QWEN3_06B),

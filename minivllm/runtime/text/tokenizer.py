@@ -18,6 +18,7 @@ from typing import Any
 
 import tokenizers
 
+from minivllm import runtime
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
 from minivllm.runtime.text.plain_text import ControlTokens
@@ -175,9 +176,7 @@ class Tokenizer:
             raise InvalidRequestError(
                 "This model has no chat template: use `generate` with a plain prompt."
             )
-        from minivllm.runtime.text.chat_template import ChatTemplate  # late: it imports jinja2
-
-        return ChatTemplate(self._template_source, self.named_tokens).render
+        return runtime.ChatTemplate(self._template_source, self.named_tokens).render
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[list[int]]:
         token_ids: list[list[int]] = []

@@ -88,7 +88,7 @@ class Answer:
             "model": service.model_name,
             "object": self.chunk_name if body.stream else self.object_name,
         }
-        self._service, self._body, self._deadline = service, body, request.state.deadline
+        self._service, self._body, self._state = service, body, request.state
         self._count = TokenCount(request)
         self._options = body.stream_options or StreamOptions()
 
@@ -101,7 +101,7 @@ class Answer:
         return output
 
     async def respond(self, requests: list[NewRequest]) -> Response:
-        generation = await self._service.submit(requests, self._deadline)
+        generation = await self._service.submit(requests, self._state.deadline, self._state.log)
         if self._body.stream:
             return await stream(generation, self.chunks(generation), encode_event, SSE, DONE)
         outputs = await finished(generation)

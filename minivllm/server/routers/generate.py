@@ -44,7 +44,8 @@ def routes(service: EngineService) -> list[JsonRoute]:
             TokenCount(request).add(output)
             return {"text": [output.prompt + completion.text for completion in output.outputs]}
 
-        generation = await service.submit(requests, request.state.deadline)
+        state = request.state
+        generation = await service.submit(requests, state.deadline, state.log)
         if body.stream:
             accepted = request.headers.get("accept", "")
             lines = service.options.generate_delimiter == "newline" or NDJSON in accepted

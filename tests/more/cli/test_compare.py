@@ -60,7 +60,7 @@ def test_a_model_that_drafts_for_itself_is_always_right_and_needs_fewer_steps(ca
     ("arguments", "sentence"),
     [
         ("--a paged --b contiguous --scenario parallel-sampling", "cannot share"),
-        ("--a plain --b draft_model", "does not say which draft model"),
+        ("--a plain --b draft_model", "needs a draft model"),
         # Less than one reservation of 512 tokens.
         ("--scenario burst --kv-budget 163840", "reserves max_model_len"),
     ],

@@ -27,26 +27,14 @@ OTHER = RECORDINGS / "shared-prefix.jsonl"
 BURST = RECORDINGS / "burst.jsonl"
 
 
-def preemptions() -> list[int]:
-    """The steps of the preemptions."""
-    recording = Recording(LOG)
-    events = recording.events(0, len(recording))
-    return [event.step for event in events if isinstance(event, RequestPreempted)]
-
-
-def shoot(folder: Path, *arguments: object, log: Path = LOG) -> str:
-    path = folder / "x.svg"
-    assert main(["shot", str(log), "-o", str(path), *map(str, arguments)]) == 0
-    return path.read_text("utf-8")
-
-
 # ---- pictures ----
 
 
 def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(tmp_path):
     log = tmp_path / "a<b>&\x1b[31m'\".jsonl"
     log.write_bytes(LOG.read_bytes())
-    svg = shoot(tmp_path, log=log)
+    assert main(["shot", str(log), "-o", str(tmp_path / "x.svg")]) == 0
+    svg = (tmp_path / "x.svg").read_text("utf-8")
     assert not any(words in svg for words in ("@font-face", "url(http", "\x1b"))
     assert "a<b>&" in "".join(ElementTree.fromstring(svg).itertext())
     assert f"step {LAST}" in rows_of(svg)[1], "without --step, the end of the recording"
@@ -58,13 +46,15 @@ def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(tmp_path):
 def test_once_prints_running_and_waiting_requests_with_reasons_and_no_terminal_codes(
     capsys, tmp_path
 ):
-    log, step = tmp_path / "run.jsonl", preemptions()[1] + 1
+    log, recording = tmp_path / "run.jsonl", Recording(LOG)
+    events = recording.events(0, len(recording))
+    step = [event.step for event in events if isinstance(event, RequestPreempted)][1] + 1
     data = LOG.read_bytes().replace(b'"model":"house"', b'"model":"\\u001b[2Jhouse"', 1)
     log.write_bytes(data)
     assert main(["once", str(log), "--step", str(step)]) == 0
     said = capsys.readouterr().out
     assert not any(ord(character) < 32 and character != "\n" for character in said)
-    lines, fold = said.splitlines(), Recording(LOG).view_at_step(step)
+    lines, fold = said.splitlines(), recording.view_at_step(step)
     cleo, dan = (fold.sequences[seq_id] for seq_id in fold.waiting)
     free, need = len(fold.free_queue), -(-cleo.num_tokens // 16)
     assert f" after step {step}, " in lines[0] and lines[3] == "running   2 in 4 slots"
@@ -194,12 +184,6 @@ def test_a_file_that_does_not_fit_is_a_failure_and_the_old_file_stays(command, t
         assert main([*command.split(), str(file)]) == 1
     assert capsys.readouterr().err.endswith(f"minivllm: {file}: {REASON}.\n")
     assert file.read_text() == "a good one" and list(tmp_path.iterdir()) == [file]
-
-
-def test_attach_leads_to_the_recorder_for_a_vllm_server(capsys):
-    assert main(["attach", "--vllm", "http://localhost:8000"]) == 2
-    said = capsys.readouterr().err
-    assert "--scheduler-cls minivllm.vllm.RecordingScheduler" in said and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "http://localhost:8000"])

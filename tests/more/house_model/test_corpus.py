@@ -4,6 +4,7 @@ from itertools import islice
 from random import Random
 
 import pytest
+from transformers import AutoTokenizer
 
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
@@ -49,8 +50,6 @@ def test_every_prompt_of_the_demo_is_taught(tool):
 
 
 def test_a_chat_prompt_is_what_the_chat_template_writes(tool, tmp_path):
-    from transformers import AutoTokenizer
-
     corpus, tokenizer = tool("corpus"), tool("tokenizer")
     tokenizer.write_tokenizer(tokenizer.train_tokenizer(0, 20), tmp_path)
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi!"}]

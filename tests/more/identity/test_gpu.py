@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from support.engine import identity_runs
 from support.engine.identity_prompts import prompts_for
 from support.engine.identity_runs import SCHEDULES, assert_same_or_tie, base_of, generate, run
 
@@ -75,9 +76,9 @@ def smollm2_on_cuda(smollm2_path) -> LoadedModel:
 @pytest.mark.parametrize("enforce_eager", [False, True], ids=["graphs", "eager"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_tokens_with_triton_equal_those_of_transformers(
-    schedule, enforce_eager, smollm2_on_cuda, request, replays
+    schedule, enforce_eager, smollm2_on_cuda, replays
 ):
-    peer = request.getfixturevalue("smollm2_peer")
+    peer = identity_runs.peer_of("smollm2")
     *short, long, _ = prompts_for(smollm2_on_cuda.tokenizer)
     # The preempting schedule's pool cannot hold the long prompt.
     prompts = short[:4] if "preempted" in schedule else [*short[:4], long]

@@ -5,6 +5,7 @@ Its tests run here on another model, with fewer prompts.
 
 import pytest
 from support.engine.identity_prompts import prompts_for
+from support.engine.identity_runs import peer_of
 from test_tokens_are_those_of_transformers import (  # noqa: F401
     expected,
     test_beams_are_those_of_transformers_in_order_under_every_schedule,
@@ -22,8 +23,8 @@ def model(smollm2):
 
 
 @pytest.fixture(scope="module")
-def peer(smollm2_peer):
-    return smollm2_peer
+def peer(smollm2):
+    return peer_of("smollm2")
 
 
 @pytest.fixture(scope="module")

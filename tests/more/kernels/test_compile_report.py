@@ -50,8 +50,9 @@ def reports() -> list[dict]:
     return [json.loads(text) for text in run_python("-c", REPORTS).split("----")]
 
 
-def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has_products():
-    arguments = ["--json", "--shape", "smollm2-135m", "--target", "sm_90"]
+@pytest.mark.parametrize("window", ["0", "1024"])
+def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has_products(window):
+    arguments = ["--json", "--shape", "smollm2-135m", "--target", "sm_90", "--window", window]
     rows = json.loads(run_python("-m", "minivllm.kernels.compile_report", *arguments))["rows"]
     assert {row["kernel"] for row in rows} == KERNELS
     for row in rows:

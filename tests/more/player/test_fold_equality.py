@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.engine.random_histories import FLAVOURS, History
+from support.engine.random_histories import FLAVOURS, TIERED, History
 from support.node import find_node, player_modules, run_node
 
 from minivllm.events import types as ev
@@ -45,8 +45,9 @@ def test_the_player_shows_what_python_shows_in_every_shipped_recording(tmp_path)
 def test_the_player_shows_what_python_shows_in_random_runs(tmp_path):
     files, kinds = [], set()
     for number in range(100):
-        flavour = list(FLAVOURS)[number % len(FLAVOURS)]
-        history = History(flavour, seed=5000 + number)
+        flavours = TIERED if number % 4 == 0 else FLAVOURS
+        flavour = list(flavours)[number % len(flavours)]
+        history = History(flavour, seed=5000 + number, tiered=flavours is TIERED)
         kinds |= history.run().keys()
         path = tmp_path / f"{number}.jsonl"
         with LogWriter(path, history.engine.fold.header) as writer:
@@ -55,6 +56,7 @@ def test_the_player_shows_what_python_shows_in_random_runs(tmp_path):
         files.append(path)
     rare = {ev.RequestPreempted, ev.RequestForked, ev.BeamPruned, ev.DraftVerified, ev.BlockCopied}
     assert kinds >= rare | {ev.BlockEvicted, ev.RequestAborted, ev.OptionChanged}
+    assert kinds >= {ev.KVStore, ev.KVLost, ev.KVLoad, ev.KVLoaded}
     assert_equal_in_node(tmp_path, files)
 
 

@@ -15,11 +15,11 @@ from minivllm.runtime.progress import silent
 
 pytest.importorskip("llama_cpp")
 
+from support.model.llama_cpp_peer import logits, token_ids
+
 
 @pytest.mark.parametrize("arch", gguf_files.ARCHITECTURES)
 def test_the_recorded_ids_are_those_of_llama_cpp(tmp_path, arch):
-    from support.model.llama_cpp_peer import token_ids
-
     found = {}
     for name in [*files.BYTE_LEVEL_RULES, *files.SENTENCEPIECE]:
         files.write_tokenizer(tmp_path / "m.gguf", name, arch)
@@ -29,8 +29,6 @@ def test_the_recorded_ids_are_those_of_llama_cpp(tmp_path, arch):
 
 @pytest.mark.parametrize("arch", gguf_files.ARCHITECTURES)
 def test_a_file_has_the_logits_of_llama_cpp(tmp_path, arch):
-    from support.model.llama_cpp_peer import logits
-
     path, directory = tmp_path / "m.gguf", tmp_path / "out"
     gguf_files.write_gguf(path, arch)
     directory.mkdir()

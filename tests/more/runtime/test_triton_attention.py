@@ -38,7 +38,7 @@ def test_other_versions_read_and_write_a_smaller_cache_as_torch_does(version, ki
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        *((name, "all") for name in PEERS),
+        *((name, "all") for name in (*PEERS, "gemma3-heads-of-16")),
         *(("qwen3", asked) for asked in ("rms_norm", "rotary_and_cache", "silu_and_mul")),
     ],
 )

@@ -21,8 +21,6 @@ from minivllm.events.types.kernels import TracedProgram, TracedRead, TracedTile
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.widgets.blocks.blockmap import lay_out
 
-pytestmark = pytest.mark.usefixtures("no_footer")
-
 
 @pytest.fixture
 def app(shared_prefix) -> DashboardApp:

@@ -5,17 +5,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.tui.driven_app import all_drawn, app_for, drive, panel, settle, told, until
+from support.tui.driven_app import all_drawn, app_for, drive, keys_of, panel, settle, told, until
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
 from textual.pilot import Pilot
-from textual.widgets._footer import FooterKey
 
 from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.keys.commands import COMMANDS
 
 
 def test_the_keys_of_the_dashboard_itself_do_what_their_help_says(
-    memory_pressure, no_footer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stage = memory_pressure.run()
@@ -69,7 +68,7 @@ def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -
         assert told(app) == []
         await seat.press("f9", "q")
         assert len(told(app)) == 1 and not app._exit
-        shown = {key.description: key.key_display for key in app.screen.query(FooterKey)}
+        shown = keys_of(app)
         assert (shown["Why?"], shown["Quit"]) == ("f9", "f10")
         assert shown["Step"] in ("^→", "ctrl+right", "^right")
         await seat.press("question_mark")
@@ -86,7 +85,7 @@ def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -
     [("q enter", 1, ".jsonl"), ("q q", 0, ""), ("ctrl+c", 0, "not saved"), ("E q", 1, "")],
 )
 def test_leaving_offers_to_save_requests_of_the_user(
-    keys: str, num_files: int, said: str, stage, ask, tmp_path: Path, monkeypatch, no_footer
+    keys: str, num_files: int, said: str, stage, ask, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = stage([ask("burst-1", "a question", "an answer"), ask("user-2", "another", "one")]).run()

@@ -2,9 +2,17 @@
 
 from support.docs import small_lesson
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
-from support.tui.driven_app import click, drawn, drive, panel, settle, show_screen, until, visible
-from textual.widgets import Tab
-from textual.widgets._footer import FooterKey
+from support.tui.driven_app import (
+    click,
+    drawn,
+    drive,
+    keys_of,
+    panel,
+    settle,
+    show_screen,
+    until,
+    visible,
+)
 
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -20,10 +28,6 @@ def lesson_app(**options) -> DashboardApp:
 
 def words(app) -> str:
     return " ".join(" ".join(drawn(app, "lesson-text")).split())
-
-
-def keys_of(app) -> set[str]:
-    return {key.description for key in app.screen.query(FooterKey)}
 
 
 async def press(pilot, *keys) -> None:
@@ -101,19 +105,15 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
     app = lesson_app()
 
     async def script(pilot):
-        def shown():
-            return {key.description: key.key_display for key in app.screen.query(FooterKey)}
-
-        assert (shown()["Go on"], shown()["Page back"]) == ("space", "b")
-        tabs = list(app.screen.query(Tab))
-        assert [tab.label_text for tab in tabs[:2]] == ["0 Lesson", "1 Overview"]
-        assert tabs[0].has_class("-active")
+        assert (keys_of(app)["Go on"], keys_of(app)["Page back"]) == ("space", "b")
+        assert drawn(app, "tabs")[0].startswith(" 0 Lesson  1 Overview ")
+        assert panel(app, "tabs")._lines[0][1][1] == "accent*!"
         await press(pilot, "space", "3")
         assert app.current_mode == "lesson" and "Your guess: 3" in words(app)
         await press(pilot, "enter")
         await show_screen(pilot, "requests")
         await until(pilot, lambda: "ada" in "".join(drawn(app, "timelines")))
-        assert shown()["Lesson"] == "0"
+        assert keys_of(app)["Lesson"] == "0"
         await pilot.press("0")
         await until(pilot, lambda: app.current_mode == "lesson")
 

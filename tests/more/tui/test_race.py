@@ -35,7 +35,7 @@ async def wait_for_the_end(pilot: Pilot) -> None:
 
 
 def test_r_races_two_configurations_and_esc_returns_to_the_run(
-    shared_prefix, temporary: Path, no_footer
+    shared_prefix, temporary: Path
 ) -> None:
     app = app_for(shared_prefix.run(), state="paused")
     own = app.context.transport
@@ -75,9 +75,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
     assert list(temporary.iterdir()) == []
 
 
-def test_a_race_that_cannot_run_or_is_not_wanted_says_so(
-    shared_prefix, temporary: Path, no_footer
-) -> None:
+def test_a_race_that_cannot_run_or_is_not_wanted_says_so(shared_prefix, temporary: Path) -> None:
     app = app_for(shared_prefix.run(30))
 
     async def says(pilot: Pilot, keys: str, sentence: str) -> None:

@@ -18,7 +18,6 @@ from support.tui.driven_app import (
 )
 from textual.geometry import Region
 from textual.pilot import Pilot
-from textual.widgets import Footer
 
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.draw.lines import text_of
@@ -52,9 +51,8 @@ def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]
         lines = box.lines(box._model, width, height)
         assert len(lines) <= max(height, 1), box
         assert all(cell_len(text_of(line)) <= width for line in lines), (box, lines)
-    footer = app.dashboard_screen.query_one(Footer).region
-    assert (footer.bottom, footer.width) == (size[1], size[0])
-    assert not any(footer.overlaps(place[box]) for box in shown)
+    keys = app.dashboard_screen.keybar.region
+    assert (keys.bottom, keys.width) == (size[1], size[0])
 
 
 def test_a_terminal_that_is_too_small_obeys_keys_and_comes_back(memory_pressure) -> None:

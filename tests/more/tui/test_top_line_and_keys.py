@@ -3,16 +3,26 @@
 from collections.abc import Callable
 
 import pytest
-from support.tui.driven_app import SCREENS, app_for, drawn, drive, panel, settle, show_screen, until
+from rich.cells import cell_len
+from support.tui.driven_app import (
+    SCREENS,
+    app_for,
+    drawn,
+    drive,
+    keys_of,
+    panel,
+    settle,
+    show_screen,
+    until,
+)
 from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
-from textual.widgets._footer import FooterKey
 
-from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence
 
 
-def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, no_footer) -> None:
+def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure) -> None:
     control = FakeControl()
     app = app_for(memory_pressure.run(20), control=control)
 
@@ -39,14 +49,8 @@ def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, n
 # ---- keys in the bottom line ----
 
 
-def keys(app: DashboardApp) -> dict[str, str]:
-    """Label -> key, from left to right."""
-    shown = app.dashboard_screen.query(FooterKey)
-    return {key.description: key.key_display for key in shown}
-
-
 async def until_shown(pilot: Pilot, *labels: str) -> None:
-    await until(pilot, lambda: set(labels) <= set(keys(pilot.app)))
+    await until(pilot, lambda: set(labels) <= set(keys_of(pilot.app)))
 
 
 def test_the_keys_are_those_of_the_panel_with_the_focus(memory_pressure) -> None:
@@ -65,7 +69,7 @@ def test_the_keys_are_those_of_the_panel_with_the_focus(memory_pressure) -> None
             await show_screen(pilot, name)
             app.screen.set_focus(None if focused is None else panel(app, focused))
             await until_shown(pilot, *labels)
-            await until(pilot, lambda focused=focused: ("Select" in keys(app)) == bool(focused))
+            await until(pilot, lambda focused=focused: ("Select" in keys_of(app)) == bool(focused))
         app.context.selection.choose(sequence("r0.0"))
         await show_screen(pilot, "overview")
         app.screen.set_focus(panel(app, "slots"))
@@ -85,9 +89,8 @@ def test_help_and_quit_are_always_there_and_no_key_is_cut(
             await show_screen(pilot, name)
             await pilot.press("tab")
             await settle(pilot)
-            # The keys are made anew after each change.
-            await until(pilot, lambda: {"Help", "Quit"} <= set(keys(app)))
-            shown = list(app.dashboard_screen.query(FooterKey))
-            assert shown[-1].region.right <= size[0] and len(keys(app)) == len(shown)
+            assert {"Help", "Quit"} <= set(keys_of(app))
+            (line,) = app.dashboard_screen.keybar.lines(app.model, size[0], 1)
+            assert cell_len(text_of(line)) <= size[0] and len(line) == 2 * len(keys_of(app))
 
     drive(app, script, size)

@@ -1,9 +1,11 @@
 """A real vLLM's scheduler and its recording say the same."""
 
-from pathlib import Path
+import os
+import subprocess
+import time
 
 import pytest
-from support.vllm.real_vllm import ROOT, needs_vllm, run_with_vllm
+from support.vllm.real_vllm import ROOT, VLLM_PYTHON, needs_vllm, run_with_vllm
 
 from minivllm.events.recording.recording import Recording
 from minivllm.tui.state.model import MODELS
@@ -11,23 +13,43 @@ from minivllm.tui.state.model import MODELS
 TRAFFIC = ROOT / "tests/support/vllm/random_traffic.py"
 
 
-def check(folder: Path, first: int, last: int) -> None:
-    results = run_with_vllm(TRAFFIC, folder, str(first), str(last))
+@needs_vllm
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 10), pytest.param(10, 200, marks=pytest.mark.slow)]
+)
+def test_the_fold_equals_vllms_own_state_after_every_call(first, last, tmp_path):
+    results = run_with_vllm(TRAFFIC, tmp_path, str(first), str(last))
     assert [result["difference"] for result in results] == [None] * (last - first)
     assert all(result["num_checks"] > 200 for result in results)
     assert {result["is_async"] for result in results} == {False, True}
     for result in results:
-        recording = Recording(folder / f"{result['seed']}.jsonl", MODELS)
+        recording = Recording(tmp_path / f"{result['seed']}.jsonl", MODELS)
         assert recording.header.source.startswith("vLLM 0.")
         assert not recording.head.fold.sequences and recording.head.fold.counters.prompt_tokens
 
 
 @needs_vllm
-def test_the_fold_equals_vllms_own_state_after_every_call(tmp_path):
-    check(tmp_path, 0, 10)
+def test_vllm_runs_on_without_a_recording_if_something_does_not_suit(tmp_path):
+    *refused, tried = run_with_vllm(ROOT / "tests/support/vllm/refused.py", tmp_path / "run.jsonl")
+    assert {result["num_tokens"] for result in refused} >= {5}
+    what = (
+        "several groups of KV cache layers", "a KV connector", "pipeline parallelism", "an encoder",
+        "an encoder", "drafts, and no --no-async-scheduling", "MINIVLLM_RECORD_ANY_VERSION=1",
+    )  # fmt: skip
+    for words, result in zip(what, refused, strict=True):
+        (said,) = result["said"]
+        assert said.startswith("minivllm does not record: ") and words in said
+    assert tried["said"][0].startswith("minivllm records") and tried["num_tokens"] == 5
 
 
 @needs_vllm
-@pytest.mark.slow
-def test_the_fold_equals_vllms_own_state_for_two_hundred_seeds(tmp_path):
-    check(tmp_path, 0, 200)
+def test_the_recording_of_a_killed_vllm_is_whole_up_to_its_last_call(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [VLLM_PYTHON, TRAFFIC, tmp_path, "0", "9"]
+    path = tmp_path / "0.jsonl"
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as vllm:
+        while not path.exists() or path.stat().st_size < 50_000:
+            time.sleep(0.01)
+        vllm.kill()
+    recording = Recording(path, MODELS)
+    assert recording.last_step > 5 and recording.size == recording.indexed_bytes

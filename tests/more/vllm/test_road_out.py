@@ -1,11 +1,14 @@
-"""Every command that `to-vllm` prints is one that vLLM's own parser takes, with our values."""
+"""What `to-vllm` prints is what vLLM takes: its commands, and a script with the same answer."""
 
 import json
 import shlex
 
-from support.vllm.real_vllm import ROOT, needs_vllm, run_with_vllm
+import pytest
+from support.vllm.real_vllm import ROOT, needs_vllm, output_with_vllm, run_with_vllm
 
+from minivllm import LLM, SamplingParams
 from minivllm.cli import main
+from minivllm.runtime.store.model_store import resolve_for_transformers
 
 PARSE = ROOT / "tests/support/vllm/parse_commands.py"
 
@@ -39,3 +42,17 @@ def test_vllms_own_parser_takes_every_command(capsys):
     assert parsed[1]["max_num_seqs"] == 64 and parsed[1]["max_model_len"] == 512
     assert parsed[5]["scheduling_policy"] == "priority"
     assert parsed[7]["served_model_name"] in ("a-name", ["a-name"])
+
+
+@needs_vllm
+@pytest.mark.slow
+def test_the_script_gives_the_greedy_answer_of_our_engine(tmp_path, capsys):
+    checkpoint = str(resolve_for_transformers("smollm2"))  # float32: both have the same weights
+    words = "--dtype float32 --block-size 32 --num-gpu-blocks-override 16 --max-model-len 256"
+    assert main(["to-vllm", checkpoint, *words.split(), "--enforce-eager"]) == 0
+    script = "from vllm" + capsys.readouterr().out.partition("from vllm")[2]
+    (tmp_path / "script.py").write_text(script)
+    llm = LLM(checkpoint, dtype="float32", block_size=32, num_gpu_blocks_override=16)
+    params = SamplingParams(temperature=0, max_tokens=16)
+    (ours,) = llm.generate(["The capital of France is"], params)
+    assert ours.outputs[0].text + "\n" in output_with_vllm(tmp_path / "script.py")

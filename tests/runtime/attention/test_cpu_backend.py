@@ -72,9 +72,9 @@ def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(group, num_
 
 @pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("kind", ["auto", "bfloat16", "int8_per_token_head"])
-@pytest.mark.parametrize("cut", [1, 37, 63])
-def test_a_prompt_gets_the_same_bits_for_any_chunks(cut, kind, group, block_size):
-    whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group)
+@pytest.mark.parametrize(("cut", "window"), [(1, 0), (37, 0), (63, 0), (37, 21), (62, 5)])
+def test_a_prompt_gets_the_same_bits_for_any_chunks(cut, window, kind, group, block_size):
+    whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group, window=window)
     expected = whole.run(whole.backend(kv_cache_dtype=kind))
     backend, table = whole.backend(kv_cache_dtype=kind), whole.block_tables
     for start, end in ((0, cut), (cut, 64)):

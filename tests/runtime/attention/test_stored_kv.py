@@ -8,6 +8,7 @@ from support.model.attention_cases import SHARING, Seq, StepCase, random_case
 from support.model.backend_cases import BackendCase, CpuCase
 from support.model.needs import interpreted
 
+from minivllm import runtime
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads
@@ -81,11 +82,9 @@ def test_an_int8_head_is_off_by_half_a_step_at_most_and_keeps_nan():
 @interpreted
 @pytest.mark.parametrize(("version", "kind"), [("unified", INT8)])
 def test_triton_reads_and_writes_what_torch_does(version, kind):
-    from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
-
     case = BackendCase([Seq(0, 21), Seq(0, 1), Seq(0, 4)])
     spec = KVCacheSpec(1, 2, case.head_size, case.block_size, torch.float32, kind)
-    triton = TritonAttentionBackend(version, spec, case.num_blocks, CPU, 6, 8, 128)
+    triton = runtime.TritonAttentionBackend(version, spec, case.num_blocks, CPU, 6, 8, 128)
     torch_ = case.empty_backend(spec)
     for _ in range(2):  # a prompt, then the next token of its sequence
         torch.testing.assert_close(case.run(triton), case.run(torch_), rtol=2e-6, atol=2e-6)
@@ -105,7 +104,7 @@ def test_triton_reads_and_writes_what_torch_does(version, kind):
 
 
 def test_int8_is_refused_where_it_cannot_run():
-    odd = SimpleNamespace(num_hidden_layers=1, num_key_value_heads=1, head_size=10)
+    odd = SimpleNamespace(num_hidden_layers=1, num_key_value_heads=1, head_size=10, windows=())
     with pytest.raises(ConfigError, match="head size that is a multiple of 4"):
         KVCacheSpec.of(odd, 16, torch.float32, INT8)
     with pytest.raises(ConfigError, match="kv_cache_dtype"):

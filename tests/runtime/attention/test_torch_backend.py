@@ -64,7 +64,7 @@ def test_the_choice_of_blocks_changes_no_bit():
 
 
 @both_backends
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_random_batches_with_random_sharing_match_the_reference(seed, make):
     seqs, options = random_case(seed)
     check(make(seqs, **options))

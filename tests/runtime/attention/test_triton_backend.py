@@ -1,5 +1,7 @@
 """The triton backend, interpreted, against the reference and the torch backend."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import support.model.needs_triton  # noqa: F401
@@ -33,7 +35,8 @@ def spec_of(
 
 def check(case: StepCase, version: str = "split", dtype: torch.dtype = torch.float32) -> None:
     """Check that a step gives the reference's output and leaves the reference's cache."""
-    spec = KVCacheSpec(1, case.num_kv_heads, HEAD_SIZE, case.block_size, dtype)
+    shape = (1, case.num_kv_heads, HEAD_SIZE, case.block_size, dtype)
+    spec = KVCacheSpec(*shape, sliding_windows=(case.window,))
     num_heads = case.num_kv_heads * case.group
     backend = TritonAttentionBackend(
         version, spec, case.num_blocks, DEVICE, num_heads, len(case.seqs) + 3, 1024
@@ -57,19 +60,16 @@ def check(case: StepCase, version: str = "split", dtype: torch.dtype = torch.flo
     )
 
 
+@pytest.mark.parametrize("window", [0, 5])
 @pytest.mark.parametrize("version", VERSIONS[2:])
-def test_chunks_and_decodes_in_one_batch_match_the_reference(version):
+def test_chunks_and_decodes_in_one_batch_match_the_reference(version, window):
     seqs = [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)]
-    check(StepCase([*seqs, Seq(7, is_all_cached=True)]), version)
+    check(StepCase([*seqs, Seq(7, is_all_cached=True)], window=window), version)
 
 
-@pytest.mark.parametrize("version", ["static", "unified"])
-def test_a_batch_of_decodes_alone_matches_the_reference(version):
+@pytest.mark.parametrize("version", VERSIONS[2:])
+def test_decodes_alone_and_a_context_long_enough_to_be_split_match_the_reference(version):
     check(StepCase([Seq(7), Seq(0), Seq(40), Seq(15)], group=4), version)
-
-
-@pytest.mark.parametrize("version", ["split", "unified"])
-def test_a_context_long_enough_to_be_split_matches_the_reference(version):
     check(StepCase([Seq(600), Seq(3), Seq(0, 4)], num_kv_heads=1, block_size=16), version)
 
 
@@ -99,12 +99,11 @@ def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(decode
 @pytest.mark.parametrize(
     "copies",
     [
-        [BlockCopy(1, 2), BlockCopy(1, 3)],
-        [BlockCopy(1, 2), BlockCopy(4, 1)],
+        [BlockCopy(1, 2), BlockCopy(1, 3)], [BlockCopy(1, 2), BlockCopy(4, 1)],
         [BlockCopy(4, 1), BlockCopy(1, 2)],
     ],
     ids=["disjoint", "source given away", "source overwritten first"],
-)
+)  # fmt: skip
 def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies):
     spec = KVCacheSpec(2, 2, HEAD_SIZE, 4, torch.float32)
     backend = TritonAttentionBackend("split", spec, 5, DEVICE, 2, 4, 64)
@@ -125,8 +124,10 @@ def test_on_a_cpu_auto_is_never_triton_and_triton_means_the_kernel_for_any_step(
     cpu = torch.device("cpu")
     assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) in ("cpu", "torch")
     assert choose_attention_backend("triton", spec_of(), cpu, tell=pytest.fail) == "triton:split"
-    with pytest.raises(ConfigError, match=r"triton:naive.*use triton:grouped"):
-        choose_attention_backend("triton:naive", spec_of(kv_cache_dtype="int8_per_token_head"), cpu)
+    windowed = dataclasses.replace(spec_of(), sliding_windows=(9,))
+    for spec in (spec_of(kv_cache_dtype="int8_per_token_head"), windowed):
+        with pytest.raises(ConfigError, match=r"triton:naive.*use triton:grouped"):
+            choose_attention_backend("triton:naive", spec, cpu)
 
 
 def test_on_a_gpu_auto_means_the_kernel_for_graphs_or_torch_with_a_reason(monkeypatch):

@@ -1,5 +1,7 @@
 """Attention mass and kernel traces of a running engine: right, and without effect on tokens."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from support.engine.followed_run import FollowedRun
@@ -23,6 +25,12 @@ BLOCK_SIZE = 8
 @pytest.fixture(scope="module")
 def model():
     return load_model(EngineConfig(model="tiny-random", dtype="float32", device="cpu"))
+
+
+@pytest.fixture(scope="module")
+def windowed(model):
+    """The same model with a window in its first layer."""
+    return replace(model, config=replace(model.config, sliding_window=11, sliding_layers=(0,)))
 
 
 class Run(FollowedRun):
@@ -66,8 +74,9 @@ def tokens_seen(run, plan):
     return token_ids[: plan.num_computed_tokens + plan.num_tokens]
 
 
-def test_every_scheduled_sequence_gets_its_attention_mass_and_tokens_do_not_change(model):
-    check_mass(model)
+@pytest.mark.parametrize("name", ["model", "windowed"])
+def test_every_scheduled_sequence_gets_its_attention_mass_and_tokens_do_not_change(name, request):
+    check_mass(request.getfixturevalue(name))
 
 
 def naive_mass(model, token_ids):
@@ -90,7 +99,10 @@ def naive_weights(model, token_ids):
         group = q.shape[1] // k.shape[1]
         keys, values = (x.repeat_interleave(group, dim=1).double() for x in (k, v))
         scores = torch.einsum("qhd,thd->hqt", q.double(), keys) * q.shape[2] ** -0.5
-        scores += torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64).triu(1)
+        hidden = torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64)
+        scores += hidden.triu(1)
+        if window := model.config.windows[layer]:
+            scores += hidden.tril(-window)
         weights = scores.softmax(-1)
         rows.append(weights[:, -1])  # of the last token
         return torch.einsum("hqt,thd->qhd", weights, values).to(q.dtype)
@@ -121,23 +133,28 @@ def check_shares(model, backend, layer, head):
 
 
 @pytest.mark.parametrize(
-    ("backend", "layer", "head"),
-    [("torch", None, None), ("torch", 1, None), ("torch", None, 3), ("cpu", 0, 1)],
-)
+    ("name", "backend", "layer", "head"),
+    [
+        ("model", "torch", None, None), ("model", "torch", 1, None), ("model", "torch", None, 3),
+        ("model", "cpu", 0, 1), ("windowed", "torch", 0, 1),
+    ],
+)  # fmt: skip
 def test_the_tokens_shares_of_one_sequence_are_those_of_a_plain_softmax(
-    model, backend, layer, head
+    name, backend, layer, head, request
 ):
     if backend == "cpu":
         cpu_ops()
-    check_shares(model, backend, layer, head)
+    check_shares(request.getfixturevalue(name), backend, layer, head)
 
 
-def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
+@pytest.mark.parametrize("window", [0, 4])
+def test_the_torch_operations_equal_the_reference_with_junk_after_the_end(window):
     query, keys = torch.randn(2, 6, 16), torch.randn(9, 4, 2, 16)
     tables, lengths = torch.tensor([[7, 2, 5], [1, 8, 0]]), torch.tensor([11, 5])
     keys[5, 3], keys[8, 1:], keys[0] = float("nan"), float("nan"), float("nan")
-    expected = reference.attention_mass(query, keys, tables, lengths, 0.25)
-    backend = TorchAttentionBackend(KVCacheSpec(1, 2, 16, 4, torch.float32), 9, query.device)
+    expected = reference.attention_mass(query, keys, tables, lengths, 0.25, window)
+    spec = KVCacheSpec(1, 2, 16, 4, torch.float32, sliding_windows=(window,))
+    backend = TorchAttentionBackend(spec, 9, query.device)
     backend.kv_caches[0][:, :, :2] = keys
     ours = backend.attention_mass(0, query, tables, lengths)
     torch.testing.assert_close(ours, expected)
@@ -160,12 +177,13 @@ def check(traced, sample, block_table):
     """Check that each program reads the block table in order and ends with torch's softmax."""
     num_kv_heads, group = sample.keys.shape[2], len(sample.query) // sample.keys.shape[2]
     assert [program.kv_head for program in traced.programs] == list(range(num_kv_heads))
-    keys = sample.keys.flatten(0, 1)[: traced.num_tokens]
+    first = max(traced.num_tokens - sample.window, 0) if sample.window else 0
+    keys = sample.keys.flatten(0, 1)[first : traced.num_tokens]
     for program in traced.programs:
         reads = [read for tile in program.tiles for read in tile.reads]
         slots = [(r.block_id, r.first_slot + i) for r in reads for i in range(r.num_slots)]
         assert slots == [
-            (block_table[i // BLOCK_SIZE], i % BLOCK_SIZE) for i in range(traced.num_tokens)
+            (block_table[i // BLOCK_SIZE], i % BLOCK_SIZE) for i in range(first, traced.num_tokens)
         ]
         head = program.kv_head
         queries = sample.query[head * group : (head + 1) * group]
@@ -202,10 +220,11 @@ def check_traces(model, backend, keep_samples):
 
 
 @interpreted
+@pytest.mark.parametrize("name", ["model", "windowed"])
 def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(
-    model, keep_samples
+    name, request, keep_samples
 ):
-    check_traces(model, "torch", keep_samples)
+    check_traces(request.getfixturevalue(name), "torch", keep_samples)
 
 
 @interpreted

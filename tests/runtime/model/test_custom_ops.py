@@ -26,6 +26,7 @@ def check_fused(name: str, backend: str, asked: str) -> None:
     ("name", "asked"),
     [
         ("llama-heads-of-16", "all"),
+        ("gemma3-heads-of-16", "all"),
         *(("qwen3", asked) for asked in ("all", "rms_norm", "rotary_and_cache", "silu_and_mul")),
     ],
 )

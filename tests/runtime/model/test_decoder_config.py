@@ -1,7 +1,6 @@
 """config.json of both generations of transformers: read correctly or refused."""
 
 import pytest
-import transformers
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.model.model_config import Llama3RopeScaling, ModelConfig
@@ -19,6 +18,9 @@ LLAMA3_ROPE = {
     "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
     "original_max_position_embeddings": 8192, "rope_type": "llama3",
 }  # fmt: skip
+
+
+GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text"}
 
 
 def without(*names: str) -> dict:
@@ -48,23 +50,6 @@ def test_a_config_of_either_generation_of_transformers_is_read():
     assert not config.tie_word_embeddings
 
 
-@pytest.mark.parametrize(
-    ("config", "biases"),
-    [
-        (transformers.LlamaConfig(), (False, False, None)),
-        (transformers.LlamaConfig(attention_bias=True), (True, True, None)),
-        (transformers.Qwen2Config(), (True, False, None)),
-        (transformers.Qwen3Config(), (False, False, "each_head")),
-        (transformers.Olmo2Config(), (False, False, "all_heads")),
-    ],
-    ids=["llama", "llama with biases", "qwen2", "qwen3", "olmo2"],
-)
-def test_each_architecture_has_its_biases_and_norms(config, biases):
-    # it names no architecture, so model_type decides
-    ours = ModelConfig.from_hf_dict(config.to_dict())
-    assert (ours.attention_bias, ours.attention_output_bias, ours.qk_norm) == biases
-
-
 def test_an_unsupported_architecture_is_refused_with_the_supported_ones():
     with pytest.raises(UnsupportedModelError) as error:
         ModelConfig.from_hf_dict(SMOLLM2 | {"architectures": ["MambaForCausalLM"]})
@@ -76,37 +61,27 @@ def test_an_unsupported_architecture_is_refused_with_the_supported_ones():
 
 def test_an_unsupported_option_is_refused():
     for difference in (
-        {"hidden_act": "gelu"},
-        {"mlp_bias": True},
-        {"partial_rotary_factor": 0.5},
-        {"quantization_config": {"quant_method": "awq"}},
-        {"rope_scaling": {"type": "linear", "factor": 2.0}},
-        {"torch_dtype": "float8_e4m3fn"},
-        {"num_experts": 8},
-        {"layer_types": ["full_attention", "chunked_attention"]},
-        {"final_logit_softcapping": 30.0},
+        {"hidden_act": "gelu"}, {"mlp_bias": True}, {"partial_rotary_factor": 0.5},
+        {"quantization_config": {"quant_method": "awq"}}, {"torch_dtype": "float8_e4m3fn"},
+        {"rope_scaling": {"type": "yarn", "factor": 2.0}}, {"num_experts": 8},
+        {"layer_types": ["full_attention", "chunked_attention"]}, {"sliding_window": 4096},
+        {"final_logit_softcapping": 30.0}, GEMMA3 | {"attn_logit_softcapping": 50.0},
+        GEMMA3 | {"use_bidirectional_attention": True}, GEMMA3 | {"hidden_activation": "gelu"},
+        GEMMA3 | {"sliding_window": None, "layer_types": ["sliding_attention"] * 30},
         {"residual_multiplier": 0.5},  # a Granite under Llama's name
         {"no_rope_layers": [1, 1, 1, 0]},
-        {"sliding_window": 4096},
-        {"architectures": ["MistralForCausalLM"], "model_type": "mistral"},  # a window by default
         {"architectures": ["MixtralForCausalLM"], "model_type": "llama"},
-    ):
+    ):  # fmt: skip
         with pytest.raises(UnsupportedModelError):
             ModelConfig.from_hf_dict(SMOLLM2 | difference)
 
 
 def test_a_missing_or_impossible_value_is_named_in_one_sentence():
     for name, value in (
-        ("hidden_size", None),
-        ("hidden_size", "a" * 100_000),
-        ("num_hidden_layers", "30"),
-        ("num_key_value_heads", 2),
-        ("rope_theta", float("nan")),
-        ("vocab_size", 2**40),
-        ("head_dim", 63),
-        ("layer_types", [["sliding_attention"]]),
-        ("attention_bias", "false"),
-    ):
+        ("hidden_size", None), ("hidden_size", "a" * 100_000), ("num_hidden_layers", "30"),
+        ("num_key_value_heads", 2), ("rope_theta", float("nan")), ("vocab_size", 2**40),
+        ("head_dim", 63), ("layer_types", [["sliding_attention"]]), ("attention_bias", "false"),
+    ):  # fmt: skip
         with pytest.raises(ModelIntegrityError, match=name) as error:
             ModelConfig.from_hf_dict(SMOLLM2 | {name: value})
         assert len(str(error.value)) < 200
@@ -136,3 +111,24 @@ def test_sequences_end_where_the_frequencies_of_short_ones_no_longer_hold():
     assert other.max_position_embeddings == 4096
     with pytest.raises(ModelIntegrityError, match=r"23 numbers .* 24 pairs"):
         ModelConfig.from_hf_dict(phi3 | {"rope_scaling": rope | {"short_factor": [1.5] * 23}})
+
+
+def test_layers_with_a_window_are_listed_by_the_config_or_follow_from_the_familys_rule():
+    pattern = [512 if (i + 1) % 6 else 0 for i in range(30)]
+    kinds = ["sliding_attention" if window else "full_attention" for window in pattern]
+    qwen = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
+    mistral = {"architectures": ["MistralForCausalLM"], "model_type": "mistral"}
+    for difference, windows in (
+        (GEMMA3 | {"sliding_window": 512}, pattern),
+        (GEMMA3 | {"sliding_window": 512, "layer_types": kinds}, pattern),
+        (qwen | {"sliding_window": 512, "use_sliding_window": True}, [0] * 28 + [512] * 2),
+        (mistral, [4096] * 30),
+        # No sequence is longer than 8,192.
+        *((mistral | {"sliding_window": window}, [0] * 30) for window in (None, 0, 8192)),
+    ):
+        config = ModelConfig.from_hf_dict(SMOLLM2 | difference)
+        assert list(config.windows) == windows
+        assert config.rope_local_base_freq == (1e4 if windows == pattern else None)
+    for wrong in ({"layer_types": kinds[:29]}, {"sliding_window": -1}):
+        with pytest.raises(ModelIntegrityError, match=next(iter(wrong))):
+            ModelConfig.from_hf_dict(SMOLLM2 | GEMMA3 | wrong)

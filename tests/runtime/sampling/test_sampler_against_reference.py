@@ -43,14 +43,11 @@ all_params = st.builds(
 rows = st.tuples(
     tied_logits | free_logits,
     st.builds(
-        make_sequence,
-        params=all_params,
-        prompt=st.lists(token_ids, min_size=1, max_size=6),
-        output=st.lists(token_ids, max_size=6),
-        request_id=st.text(max_size=4),
+        make_sequence, params=all_params, prompt=st.lists(token_ids, min_size=1, max_size=6),
+        output=st.lists(token_ids, max_size=6), request_id=st.text(max_size=4),
         index=st.integers(0, 3),
     ),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("first_head", [1, 256])

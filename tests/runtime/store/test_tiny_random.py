@@ -8,14 +8,14 @@ import torch
 from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM
 
-from minivllm.runtime.store.toys import WRITERS
+from minivllm.runtime.store.toys import TOY_WRITERS
 
 
 @pytest.mark.parametrize(("model", "most"), [("tiny-random", 500_000), ("tiny-moe", 2_000_000)])
 def test_it_is_small_and_the_same_every_time(model, most, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        WRITERS[model](tmp_path / name)
+        TOY_WRITERS[model](tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False) == (names, [], [])
     assert sum((tmp_path / "a" / name).stat().st_size for name in names) < most

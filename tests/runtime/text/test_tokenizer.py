@@ -16,14 +16,10 @@ from minivllm.runtime.store.provenance import HOUSE_FOLDER
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 TEXTS = [
-    "",
-    "  leading and trailing  ",
-    "line\nline\n\n\ttab  spaces   12345 3.14",
+    "", "  leading and trailing  ", "line\nline\n\n\ttab  spaces   12345 3.14",
     "Héllo, wörld! 你好，世界 🤗👩‍👩‍👧 e\u0301 \ufffd \x00",
-    "<|im_start|>user\nHi<|im_end|>",
-    "def f(x):\n    return x ** 2  # it's code",
-    "a" * 3000,
-]
+    "<|im_start|>user\nHi<|im_end|>", "def f(x):\n    return x ** 2  # it's code", "a" * 3000,
+]  # fmt: skip
 
 
 def write_llama3_like(directory: Path) -> Path:
@@ -51,15 +47,12 @@ def write_llama3_like(directory: Path) -> Path:
         " eos_token }}{% endfor %}"
     )
     config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": "<|begin|>",
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>", "pad_token": None,
         "eos_token": {"content": "<|eot|>", "__type": "AddedToken", "special": True},
-        "pad_token": None,
         "chat_template": [
-            {"name": "tool_use", "template": "no"},
-            {"name": "default", "template": template},
+            {"name": "tool_use", "template": "no"}, {"name": "default", "template": template},
         ],
-    }
+    }  # fmt: skip
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
     (directory / "config.json").write_text(json.dumps({"model_type": "llama", "eos_token_id": 1}))
     return directory

@@ -48,7 +48,7 @@ def test_http_requests_are_counted_by_route_status_and_method_and_unknown_paths_
     assert families["process_resident_memory_bytes"].samples[0].value > 1e6
 
 
-def test_each_request_is_logged_with_its_status_and_its_tokens(caplog):
+def test_each_request_is_logged_with_its_status_its_tokens_and_its_time_in_the_queue(caplog):
     caplog.set_level(logging.INFO, "minivllm.server")
     body = {"prompt": "hello", "max_tokens": 4}
     with in_process() as live:
@@ -59,6 +59,8 @@ def test_each_request_is_logged_with_its_status_and_its_tokens(caplog):
     names = "status", "prompt_tokens", "completion_tokens"
     expected = [(200, 5, 4), (200, 5, 4), (400, None, None), (200, 5, 8)]
     assert [tuple(map(line.get, names)) for line in told] == expected
+    assert ["queue_seconds" in line for line in told] == [True, True, False, True]
+    assert all(0 <= line.get("queue_seconds", 0) <= line["seconds"] for line in told)
 
 
 def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, caplog):

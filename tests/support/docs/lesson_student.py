@@ -23,11 +23,9 @@ class Taken:
 
     first_page: str
     truths: list[Answer]
-    num_refused: int
-    """Invalid inputs that were refused with a sentence."""
+    num_refused: int  # Invalid inputs that were refused with a sentence.
     num_wrong: int
-    recorded: list[str | None]
-    """One item per kernel trace: None if the kernel ran here."""
+    recorded: list[str | None]  # One item per kernel trace: None if the kernel ran here.
     end: str
 
 

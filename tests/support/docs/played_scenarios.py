@@ -18,6 +18,7 @@ from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.text.tokenizer import Tokenizer
 from support.engine.engine_fakes import FakeRunner
+from support.engine.fake_host import FakeHost
 
 _tokenizer = cache(Tokenizer.from_directory)
 MODELS = ("house", "smollm2-tokens")
@@ -26,8 +27,7 @@ MODELS = ("house", "smollm2-tokens")
 
 @dataclass
 class Played:
-    scenario: Scenario
-    """As the model plays it."""
+    scenario: Scenario  # As the model plays it.
     facts: RunFacts
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, RequestOutput] = field(default_factory=dict)
@@ -61,7 +61,10 @@ def play(scenario: Scenario, model: str, smollm2_path: Path | None, **options: o
     else:
         scenario, tokenizer = _without_grammars(scenario), _tokenizer(smollm2_path)
         sizes = (config.num_gpu_blocks_override, config.block_size, config.max_model_len)
-        engine = LLMEngine(config, FakeRunner(*sizes, tokenizer.vocab_size), tokenizer, clock=clock)
+        runner = FakeRunner(*sizes, tokenizer.vocab_size)
+        engine = LLMEngine(config, runner, tokenizer, clock=clock)
+        if (connector := engine.core.scheduler.connector) is not None:
+            connector._copier = FakeHost(runner, delay=lambda: 3)
     played = Played(scenario, RunFacts(engine.log_header()))
     engine.subscribe(played.events.append)
     engine.subscribe(played.facts.apply)

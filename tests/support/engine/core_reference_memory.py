@@ -11,8 +11,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Request
 from minivllm.events import types as ev
 
-Name = tuple[str | None, tuple[int, ...]]
-"""The salt, and all tokens up to the end of the block."""
+Name = tuple[str | None, tuple[int, ...]]  # The salt, and all tokens up to the end of the block.
 
 
 @dataclass(eq=False)
@@ -25,8 +24,7 @@ class Sharer:
     table: list[int] = field(default_factory=list)
     num_computed: int = 0
     num_cached: int = 0
-    num_named: int = 0
-    """Blocks of its table that have a name."""
+    num_named: int = 0  # Blocks of its table that have a name.
     computes_all: bool = False
     """It needs the log-probabilities of its prompt, so it takes nothing from the cache."""
 

@@ -20,8 +20,7 @@ LONG = (
     " Babbage's engines. In the twentieth century relays gave way to tubes, tubes to transistors,"
     " and transistors to chips. "
 )
-LONGEST = 1000
-"""Tokens of the longest prompt."""
+LONGEST = 1000  # Tokens of the longest prompt.
 
 
 def prompts_for(tokenizer: Tokenizer) -> list[list[int]]:

@@ -1,6 +1,7 @@
 """Runs a model in float32 under many schedules, to compare its tokens with `transformers`."""
 
 import dataclasses
+from functools import cache
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -36,6 +37,7 @@ def base_of(model: str, **options: object) -> EngineConfig:
     )  # fmt: skip
 
 
+@cache
 def peer_of(model: str) -> PreTrainedModel:
     """The same weights in transformers."""
     directory = resolve_for_transformers(model)

@@ -7,7 +7,9 @@ outputs must equal those of the model run alone.
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from minivllm.core.beam_search import BeamSearch
 from minivllm.core.request import Sequence
@@ -16,6 +18,7 @@ from minivllm.events import types as ev
 from minivllm.speculation.proposers import Draft, Wanted
 from support.engine import engine_fakes
 from support.engine.engine_fakes import EOS, WatchedEngine, next_token
+from support.engine.fake_host import FakeHost
 
 FLAVOURS = {
     "small pools": {"num_blocks": (4, 12), "block_size": (1, 4)},
@@ -42,6 +45,36 @@ FLAVOURS = {
         "num_blocks": (8, 20), "block_size": (1, 4), "baseline": True, "drafts": True,
     },
 }  # fmt: skip
+
+
+TIERED = {
+    "small pools": {"num_blocks": (4, 12), "block_size": (1, 4)},
+    "samples, beams and priorities": {
+        "num_blocks": (7, 14), "block_size": (2, 4), "wide": 0.6, "scheduling_policy": "priority",
+    },
+    "small budgets": {"num_blocks": (6, 20), "block_size": (1, 4), "budget": (1, 6), "wide": 0.3},
+    "whole prompts": {"num_blocks": (6, 14), "block_size": (2, 4), "enable_chunked_prefill": False},
+    "hardly any room": {
+        "num_blocks": (2, 6), "block_size": (1, 3), "max_num_seqs": (1, 3), "wide": 0.4,
+    },
+    "drafts": {"num_blocks": (4, 14), "block_size": (1, 5), "wide": 0.3, "drafts": True},
+    "static batches": {"num_blocks": (4, 12), "block_size": (1, 4), "batching": "static"},
+}  # fmt: skip
+"""Histories with a second memory, whose loads take up to 20 steps."""
+
+
+class TieredEngine(WatchedEngine):
+    """`num_cpu_blocks` and so on: the connector's options; delay: see `FakeHost`."""
+
+    def __init__(
+        self, *args: int, num_cpu_blocks: int = 100, lazy_offload: bool = True,
+        delay: Callable[[], int] = lambda: 0, **options: object,
+    ) -> None:  # fmt: skip
+        extra = {"num_cpu_blocks": num_cpu_blocks, "lazy_offload": lazy_offload}
+        config = {"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": extra}
+        super().__init__(*args, predicted=False, kv_transfer_config=config, **options)
+        self.connector = self.scheduler.connector
+        self.connector._copier = FakeHost(self.runner, delay)
 
 
 class SeerWithErrors:
@@ -81,9 +114,13 @@ def letters(rng: random.Random, number: int) -> list[int]:
 class History:
     """One engine and its random requests, aborts and option changes."""
 
-    def __init__(self, flavour: str, seed: int) -> None:
+    def __init__(self, flavour: str, seed: int, tiered: bool = False) -> None:
         self.rng = rng = random.Random(f"{flavour}-{seed}")
-        options = dict(FLAVOURS[flavour])
+        options = dict((TIERED if tiered else FLAVOURS)[flavour])
+        if tiered:
+            longest = rng.choice([0, 3, 20])
+            options["delay"] = partial(rng.randint, 0, longest)
+            options |= {"num_cpu_blocks": rng.randint(1, 40), "lazy_offload": rng.random() < 0.7}
         self.wide, is_baseline = options.pop("wide", 0.15), options.pop("baseline", False)
         drafts = options.pop("drafts", False)
         num_blocks = rng.randint(*options.pop("num_blocks"))
@@ -100,7 +137,7 @@ class History:
             budget = max_model_len + rng.randint(0, 4)
         if drafts:
             options |= draft_options(rng, block_size)
-        self.engine = WatchedEngine(
+        self.engine = (TieredEngine if tiered else WatchedEngine)(
             num_blocks, max_model_len, vocab_size=2, block_size=block_size,
             max_num_seqs=rng.randint(*options.pop("max_num_seqs", (3, 8))),
             max_num_batched_tokens=budget, **options,
@@ -170,6 +207,9 @@ class History:
         assert all(block.ref_cnt == 0 for block in engine.pool.blocks)
         assert (len(scheduler.waiting), scheduler.running, scheduler.requests) == (0, [], {})
         assert scheduler.slots.num_free == scheduler.slots.limit
+        if (connector := scheduler.connector) is not None:
+            assert (connector.loads, connector.loaded) == ({}, {})
+            assert connector.pool.num_free_blocks == len(connector.pool.blocks)
         assert engine.engine.core.output_processor._outputs == {}
         counters, num_let_in = scheduler.counters, len(engine.events_of(ev.RequestArrived))
         assert counters.finished_requests + counters.aborted_requests == num_let_in
@@ -188,3 +228,14 @@ class History:
             ends = [end for end in range(least, length) if text[end - 1] in stops]
             texts[i] = text[: min(ends, default=length)]
         return texts
+
+
+def run_tiered(flavour: str, seeds: range) -> Counter:
+    """Run histories of `TIERED`. Every fourth is compared with its fold after each phase."""
+    kinds: Counter = Counter()
+    for seed in seeds:
+        history = History(flavour, seed, tiered=True)
+        if seed % 4:
+            history.engine.compare = lambda: None
+        kinds += history.run()
+    return kinds

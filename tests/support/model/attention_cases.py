@@ -33,6 +33,8 @@ class StepCase:
     group: int = 3
     seed: int = 0
     head_size: int = HEAD_SIZE
+    window: int = 0
+    """How many tokens a token sees; 0 for all. Tokens that nobody sees in the step are NaN, too."""
     block_tables: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -63,6 +65,18 @@ class StepCase:
             entries = random(2, len(slots), self.num_kv_heads, self.head_size)
             reshape_and_cache(*entries, self.key_cache, self.value_cache, torch.tensor(slots))
 
+        if self.window:
+            seen = {
+                slot
+                for i, seq in enumerate(self.seqs)
+                for slot in self.slots(
+                    i, max(seq.num_computed + 1 - self.window, 0), seq.num_computed + seq.num_new
+                )
+            }
+            unseen = sorted(set(range(self.num_blocks * self.block_size)) - seen)
+            for cache in (self.key_cache, self.value_cache):
+                cache.flatten(0, 1)[unseen] = float("nan")
+
         self.query_start_loc = [0, *np.cumsum([seq.num_new for seq in self.seqs]).tolist()]
         num_tokens = self.query_start_loc[-1]
         self.query = random(num_tokens, self.num_kv_heads * self.group, self.head_size)
@@ -90,7 +104,7 @@ class StepCase:
         tables = torch.tensor([table + [-1] * (width - len(table)) for table in self.block_tables])
         seq_lens = [seq.num_computed + seq.num_new for seq in self.seqs]
         step = (self.key_cache, self.value_cache, tables, self.query_start_loc, seq_lens)
-        return paged_attention(self.query, *step, scale=self.head_size**-0.5)
+        return paged_attention(self.query, *step, scale=self.head_size**-0.5, window=self.window)
 
     def metadata(self) -> CommonAttentionMetadata:
         width = max(map(len, self.block_tables))
@@ -121,7 +135,7 @@ SHARING = {
 
 
 def random_case(seed: int) -> tuple[list[Seq], dict[str, int]]:
-    """Some sequences that share blocks, and the options of a case."""
+    """Some sequences that share blocks, and the options of a case; some have a window."""
     rng = np.random.default_rng(seed)
     block_size = int(rng.choice([1, 3, 4, 16]))
     seqs: list[Seq] = []
@@ -135,4 +149,5 @@ def random_case(seed: int) -> tuple[list[Seq], dict[str, int]]:
         num_full = (seqs[parent].num_computed + seqs[parent].num_new) // block_size
         shared = int(rng.integers(0, num_full + 1))
         seqs.append(Seq(shared * block_size + int(rng.integers(0, 40)), num_new, parent, shared))
-    return seqs, {"block_size": block_size, "group": int(rng.choice([1, 3, 4, 7])), "seed": seed}
+    options = {"block_size": block_size, "group": int(rng.choice([1, 3, 4, 7])), "seed": seed}
+    return seqs, options | {"window": (0, 9, 0, 33, 0, 0, 70, 1)[seed % 8]}

@@ -20,8 +20,9 @@ class BackendCase(StepCase):
     ) -> TorchAttentionBackend:
         """A backend with a copy of this case's caches."""
         spec = KVCacheSpec(
-            1, self.num_kv_heads, self.head_size, self.block_size, dtype, kv_cache_dtype
-        )
+            1, self.num_kv_heads, self.head_size, self.block_size, dtype, kv_cache_dtype,
+            sliding_windows=(self.window,),
+        )  # fmt: skip
         backend = self.empty_backend(spec)
         rows = as_backend_layout(self.key_cache, self.value_cache)
         rows = backend._to_stored(rows.flatten(0, 1))

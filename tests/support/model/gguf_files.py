@@ -14,8 +14,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
 from support.model.tiny_models import checkpoint_of
 
-ARCHITECTURES = ["llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5"]
-ARCHITECTURES += ["qwen3moe", "olmoe", "granitemoe"]
+ARCHITECTURES = [
+    "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "gemma3",
+    "qwen3moe", "olmoe", "granitemoe",
+]  # fmt: skip
 HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
 MAX_LENGTH, ORIGINAL_LENGTH, ROPE_THETA, ATTENTION_FACTOR = 512, 256, 5000.0, 1.25
 SHORT, LONG = [1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 8.0, 30.0]
@@ -41,6 +43,13 @@ _HF_KEYS = {
         "original_max_position_embeddings": ORIGINAL_LENGTH, "bos_token_id": 1, "eos_token_id": 2,
     },
     "olmo2": {"eos_token_id": 2},
+    "gemma3": {
+        "num_hidden_layers": 7, "sliding_window": 40, "query_pre_attn_scalar": HEAD_SIZE,
+        "rope_parameters": {  # every sixth layer sees all
+            "full_attention": {"rope_type": "linear", "rope_theta": ROPE_THETA, "factor": 8.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 700.0},
+        },
+    },
 }  # fmt: skip
 """Architecture -> keys of its config that the others lack."""
 _SCALES = {
@@ -55,6 +64,10 @@ _METADATA = {
         "phi3.rope.dimension_count": HEAD_SIZE // 2, "phi3.attention.sliding_window": MAX_LENGTH,
         "phi3.rope.scaling.attn_factor": ATTENTION_FACTOR,
         "phi3.rope.scaling.original_context_length": ORIGINAL_LENGTH,
+    },
+    "gemma3": {
+        "gemma3.attention.sliding_window": 40, "gemma3.rope.freq_base_swa": 700.0,
+        "gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0,
     },
 }  # fmt: skip
 _TENSORS = {"phi3": {"rope_factors_short.weight": SHORT, "rope_factors_long.weight": LONG}}
@@ -73,7 +86,7 @@ def hf_config(arch: str, tied: bool = False) -> PreTrainedConfig:
     sizes |= {"num_key_value_heads": KV_HEADS, "max_position_embeddings": MAX_LENGTH}
     others = {"rope_parameters": {"rope_type": "default", "rope_theta": ROPE_THETA}}
     others |= {"rms_norm_eps": 1e-5, "tie_word_embeddings": tied, "pad_token_id": 0}
-    name = arch.replace("qwen3moe", "qwen3_moe")
+    name = {"qwen3moe": "qwen3_moe", "gemma3": "gemma3_text"}.get(arch, arch)
     return AutoConfig.for_model(name, **(sizes | others | _HF_KEYS.get(arch, {})))
 
 
@@ -109,8 +122,8 @@ def _join_experts(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _gguf_names(hf_names: Iterable[str], arch: str) -> dict[str, str]:
-    arch = arch.upper().replace("GRANITEMOE", "GRANITE_MOE")
-    names = get_tensor_name_map(MODEL_ARCH[arch], LAYERS + 2)
+    enum = MODEL_ARCH[arch.upper().replace("GRANITEMOE", "GRANITE_MOE")]
+    names = get_tensor_name_map(enum, hf_config(arch).num_hidden_layers)
     return {name: names.get_name(name, (".weight", ".bias")) for name in hf_names}
 
 
@@ -189,6 +202,8 @@ def write_gguf(
         if names[name] == integers:
             writer.add_tensor(integers, weight.astype(np.int32))
             continue
+        if arch == "gemma3" and name.endswith("norm.weight"):
+            weight = weight + 1
         plain = weight.ndim == 1 or "ffn_gate_inp" in names[name]  # llama.cpp keeps routers
         used = GGMLQuantizationType.F32 if plain else type_
         writer.add_tensor(names[name], quantize(weight, used), raw_dtype=used)

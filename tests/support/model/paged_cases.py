@@ -108,6 +108,12 @@ class PagedCase:
         keys, values = self.exact_caches.to(self.shape.dtype).to(DEVICE)
         return keys, values
 
+    def forget(self, first_seen: list[int]) -> None:
+        """Make tokens before this position of each sequence NaN, and their whole blocks invalid."""
+        for i, first in enumerate(first_seen):
+            self.exact_caches.flatten(1, 2)[:, self.slots(i)[:first]] = float("nan")
+            self.block_tables[i, : first // self.shape.block_size] = NO_BLOCK
+
     def decode_query(self) -> torch.Tensor:
         """[num_seqs, num_heads, head_size] in float64; rows of length 0 are NaN."""
         query = self.random(len(self.lengths), self.shape.num_heads, self.shape.head_size)
@@ -116,16 +122,13 @@ class PagedCase:
 
     def decode_arguments(self, query: torch.Tensor) -> tuple:
         return (
-            query.to(self.shape.dtype).to(DEVICE),
-            *self.caches(),
-            self.block_tables.to(DEVICE),
-            self.seq_lens.to(DEVICE),
-            self.shape.scale,
-        )
+            query.to(self.shape.dtype).to(DEVICE), *self.caches(), self.block_tables.to(DEVICE),
+            self.seq_lens.to(DEVICE), self.shape.scale,
+        )  # fmt: skip
 
-    def decode_expected(self, query: torch.Tensor) -> torch.Tensor:
+    def decode_expected(self, query: torch.Tensor, window: int = 0) -> torch.Tensor:
         return decode_attention(
-            query, *self.exact_caches, self.block_tables, self.seq_lens, self.shape.scale
+            query, *self.exact_caches, self.block_tables, self.seq_lens, self.shape.scale, window
         )
 
 

@@ -24,12 +24,9 @@ class ReferenceAnswer:
 
 
 def make_sequence(
-    params: SamplingParams,
-    prompt: list[int] = (0,),
-    output: list[int] = (),
-    request_id: str = "request",
-    index: int = 0,
-) -> Sequence:
+    params: SamplingParams, prompt: list[int] = (0,), output: list[int] = (),
+    request_id: str = "request", index: int = 0,
+) -> Sequence:  # fmt: skip
     """A sequence that has generated `output`."""
     sequence = Sequence(Request(request_id, list(prompt), params), index, list(prompt))
     for token_id in output:

@@ -48,7 +48,18 @@ _PHI4_MINI = {
     "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
 
+# Heads of 14 in a window that is no multiple of a block, and two bases of the rotary embedding.
+_GEMMA3 = {
+    "num_hidden_layers": 5, "head_dim": 14, "sliding_window": 11, "query_pre_attn_scalar": 10,
+    "layer_types": [*2 * ("sliding_attention", "full_attention"), "sliding_attention"],
+    "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    },
+}  # fmt: skip
 
+_QWEN_WINDOW = {"use_sliding_window": True, "sliding_window": 11, "max_window_layers": 1}
 _PEERS = {
     "llama": ("Llama", {"tie_word_embeddings": True, "pad_token_id": 0}),
     "llama-heads-of-16": ("Llama", {"head_dim": 16}),  # the C kernels need multiples of 16
@@ -66,6 +77,13 @@ _PEERS = {
         "GraniteMoe", GRANITE_FACTORS | {"num_local_experts": 5, "num_experts_per_tok": 2},
     ),
     "mistral": ("Mistral", {"sliding_window": None}),
+    "gemma3": ("Gemma3", _GEMMA3),
+    "gemma3-heads-of-16": ("Gemma3", _GEMMA3 | {"head_dim": 16}),
+    "mistral-window": ("Mistral", {"head_dim": 16, "sliding_window": 11}),  # in one call of C
+    "ministral": ("Ministral", {"head_dim": 8, "sliding_window": 11}),
+    "qwen2-window": ("Qwen2", _QWEN_WINDOW),
+    "qwen3-window": ("Qwen3", _QWEN_WINDOW | {"head_dim": 16}),
+    "phi3-window": ("Phi3", _PHI4_MINI | {"sliding_window": 11}),
 }  # fmt: skip
 """Name -> the family's name in transformers, and what its config adds to `_SIZES`."""
 
@@ -73,7 +91,8 @@ _PEERS = {
 def make_peer(name: str) -> transformers.PreTrainedModel:
     """A transformers model with random weights; norms and biases are random too."""
     family, options = _PEERS[name]
-    config = getattr(transformers, f"{family}Config")(**_SIZES, **options)
+    suffix = "TextConfig" if family == "Gemma3" else "Config"
+    config = getattr(transformers, f"{family}{suffix}")(**_SIZES | options)
     peer = getattr(transformers, f"{family}ForCausalLM")(config)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -86,7 +105,8 @@ def make_peer(name: str) -> transformers.PreTrainedModel:
 PEERS = ("llama", "llama3-rope-and-biases", "qwen2", "qwen3")
 MORE_PEERS = (
     "mistral", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "qwen3-moe", "olmoe",
-    "granite-moe",
+    "granite-moe", "gemma3", "gemma3-heads-of-16", "mistral-window", "ministral", "qwen2-window",
+    "qwen3-window", "phi3-window",
 )  # fmt: skip
 
 

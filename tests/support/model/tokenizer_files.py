@@ -61,7 +61,10 @@ SENTENCEPIECE = {
     "llama without a space first": {"add_space_prefix": False},
     "llama without bos, with eos": {"add_bos_token": False, "add_eos_token": True},
     "phi-3": {"name": "Phi-3 mini"},
-}
+    "gemma": {
+        "add_space_prefix": False, "user_defined": ["  ", "     ", "\n\n", "\t\t", "<html>"],
+    },
+}  # fmt: skip
 """Name -> settings of a SentencePiece file."""
 
 
@@ -120,17 +123,19 @@ def write_bpe(path: Path, pre: str | None, arch: str = "llama", **metadata: Any)
     return tokens
 
 
-def write_sentencepiece(path: Path, arch: str = "llama", **metadata: Any) -> list[str]:
+def write_sentencepiece(
+    path: Path, arch: str = "llama", user_defined: Iterable[str] = (), **metadata: Any
+) -> list[str]:
     """Write a SentencePiece tokenizer; characters past U+3000 are bytes. Return its tokens."""
     texts = [f" {text}".replace(" ", "▁") for text in TEXTS]
     known = sorted({char for char in "".join(texts) if 32 < ord(char) < 0x3000})
     merged = [a + b for a, b in _pieces(texts) if set(a + b) <= set(known)]
     first = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     types = [2, 3, 3] + [6] * 256
-    added = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>"]
+    added = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", *user_defined]
     plain = [token for token in dict.fromkeys([*merged, *known]) if token not in first + added]
     tokens = [*first, *plain, *added]
-    types += [1] * len(plain) + [3, 3, 3, 4]
+    types += [1] * len(plain) + [3, 3, 3] + [4] * (len(added) - 3)
     ids = {"bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
     writer = _writer(path, "llama", arch, tokens, types, ids | metadata)
     writer.add_token_scores([-float(i) for i in range(len(tokens))])

@@ -59,12 +59,9 @@ class Gate:
 
 
 def fake_engine(
-    num_blocks: int = 100,
-    max_model_len: int = 200,
-    *,
-    clock: Clock | None = None,
+    num_blocks: int = 100, max_model_len: int = 200, *, clock: Clock | None = None,
     **options: object,
-) -> LLMEngine:
+) -> LLMEngine:  # fmt: skip
     options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
     config = EngineConfig(model="fake", check_invariants=True, **options)
     runner = FakeRunner(num_blocks, config.block_size, max_model_len)

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-import pytest
 import textual.app
 import textual.pilot
 from textual.css.model import RuleSet
@@ -15,7 +14,6 @@ from minivllm.events import types as ev
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
-from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
 from support.patience import SOON
 
@@ -50,10 +48,12 @@ SIZES = [(80, 24), (120, 36), (200, 60)]
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 
 
-@pytest.fixture
-def no_footer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the key bar: Textual rebuilds it at each change of focus, half the cost of a key."""
-    monkeypatch.setattr(KeyBar, "compose", lambda self: iter(()))
+def keys_of(app: DashboardApp) -> dict[str, str]:
+    """Label -> key in the bottom line, from left to right."""
+    bar = app.dashboard_screen.keybar
+    (line,) = bar.lines(app.model, bar.content_size.width, 1)
+    texts = [text.strip() for text, *_ in line]
+    return dict(zip(texts[1::2], texts[::2], strict=True))
 
 
 def drive(

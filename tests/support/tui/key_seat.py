@@ -14,8 +14,7 @@ from minivllm.tui.control import ControlState
 from minivllm.tui.draw.selection import Target
 from support.tui.driven_app import drawn, panel, settle
 
-MIDDLE = 20
-"""A check begins at the end of this step."""
+MIDDLE = 20  # A check begins at the end of this step.
 
 
 class FakeControl:

@@ -27,8 +27,7 @@ class Ask:
     arrives: int = 0
     max_tokens: int = 200
     samples: int = 1
-    beams: int = 0
-    """The width of a beam search; 0 for none."""
+    beams: int = 0  # The width of a beam search; 0 for none.
     length_penalty: float = 1.0
 
     @property

@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 from rich.cells import cell_len
 
 SVG = "{http://www.w3.org/2000/svg}"
-CELL = 12.2
-"""Width of a character in the picture's units."""
+CELL = 12.2  # Width of a character in the picture's units.
 
 
 def texts_of(svg: str) -> list[ElementTree.Element]:

@@ -1,4 +1,6 @@
-"""Random traces for twin runs: preemption, prefix hits, chunks, priorities."""
+"""Random traces for twin runs: preemption, prefix hits, chunks, samples, priorities,
+aborts.
+"""
 
 from random import Random
 
@@ -13,19 +15,23 @@ def random_trace(seed: int) -> TwinTrace:
 
     block_size, policy = rng.choice([4, 16]), rng.choice(["fcfs", "fcfs", "priority"])
     prefixes = [tokens(rng.randint(0, 100)) for _ in range(3)]
+    has_full_hits = rng.random() < 0.1  # after one, the rest of the trace is not compared
     requests, step = [], 0
     for number in range(rng.randint(5, 40)):
         step += rng.choice([0, 0, 1, 2, 5, 12])
         prompt = rng.choice(prefixes) + tokens(rng.randint(1, 60))
-        if requests and rng.random() < 0.05:  # whole blocks that are cached, perhaps
-            earlier = rng.choice(requests).prompt_token_ids
-            prompt = earlier[: len(earlier) // block_size * block_size] or prompt
+        if len(prompt) % block_size == 0 and not has_full_hits:
+            prompt += tokens(1)
         priority = rng.randint(0, 3) if policy == "priority" else 0
-        output = tokens(rng.randint(1, 60))
-        requests.append(TwinRequest(f"r{number}", prompt, output, step, priority))
-    return TwinTrace(
-        num_blocks=rng.randint(60, 110) if block_size == 4 else rng.randint(17, 40),
-        block_size=block_size, max_num_seqs=rng.randint(2, 8),
-        max_num_batched_tokens=rng.choice([16, 32, 64, 128]), max_model_len=256,
-        scheduling_policy=policy, enable_prefix_caching=rng.random() < 0.8, requests=requests,
-    )  # fmt: skip
+        for sample in range(rng.choice([1, 1, 1, 3])):  # as vLLM has them: requests of their own
+            output = tokens(rng.randint(1, 60))
+            aborted = step + rng.randint(0, 50) if rng.random() < 0.1 else None
+            name = f"r{number}{'abc'[sample]}"
+            requests.append(TwinRequest(name, prompt, output, step, priority, aborted))
+    num_blocks = rng.randint(60, 110) if block_size == 4 else rng.randint(17, 40)
+    options = {
+        "block_size": block_size, "max_num_seqs": rng.randint(2, 8),
+        "max_num_batched_tokens": rng.choice([16, 32, 64, 128]), "max_model_len": 256,
+        "scheduling_policy": policy, "enable_prefix_caching": rng.random() < 0.8,
+    }  # fmt: skip
+    return TwinTrace(num_blocks, options, requests)

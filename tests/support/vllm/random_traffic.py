@@ -11,7 +11,7 @@ import os
 import sys
 from random import Random
 
-from vllm.v1.request import RequestStatus
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
 from minivllm.lab.twin.simulated import SimulatedVllm
 
@@ -57,7 +57,7 @@ def run(seed: int) -> dict:
             arrived += 1
         if rng.random() < 0.02 and scheduler.requests:
             aborted = rng.choice(list(scheduler.requests))
-            scheduler.finish_requests([aborted], RequestStatus.FINISHED_ABORTED)
+            engine.abort(aborted)
         if rng.random() < 0.01:
             preempts = rng.random() < 0.5 and not chosen["is_async"]
             scheduler.reset_prefix_cache(reset_running_requests=preempts)
@@ -71,8 +71,8 @@ def run(seed: int) -> dict:
     tap = scheduler.tap
     return {
         "seed": seed,
-        "is_async": isinstance(scheduler, engine.async_class),
-        "num_checks": tap.verifier.num_checks,
+        "is_async": isinstance(scheduler, AsyncScheduler),
+        "num_checks": tap.writer.num_checks,
         "difference": None if tap.failure is None else str(tap.failure),
     }
 

@@ -18,9 +18,15 @@ needs_vllm = pytest.mark.skipif(not VLLM_PYTHON, reason="MINIVLLM_VLLM_PYTHON is
 
 def run_with_vllm(*words: str | Path, typed: str | None = None) -> list[dict]:
     """Return the objects that the script prints, one on a line."""
+    printed = output_with_vllm(*words, typed=typed)
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+def output_with_vllm(*words: str | Path, typed: str | None = None, **variables: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "VLLM_LOGGING_LEVEL": "ERROR"}
+    environment |= {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", **variables}
     ended = subprocess.run(
         [VLLM_PYTHON, *words], env=environment, input=typed, capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
-    return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    return ended.stdout

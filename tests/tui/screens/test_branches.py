@@ -94,9 +94,7 @@ def test_a_long_search_keeps_few_ended_beams_and_counts_all(stage, ask) -> None:
         assert shown[rank].startswith(f"{rank}. {logprob:.2f} ") and shown[rank][-9:] in text
 
 
-def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_one(
-    beams, no_footer
-) -> None:
+def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_one(beams) -> None:
     app = app_for(beams.run(30))
 
     async def check(pilot) -> None:

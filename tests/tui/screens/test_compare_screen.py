@@ -127,7 +127,7 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     assert next(rows).startswith("tokens per"), "with little room, who is faster comes first"
 
 
-def test_the_second_recording_goes_to_the_same_step(two, no_footer) -> None:
+def test_the_second_recording_goes_to_the_same_step(two) -> None:
     app = app_for(two[0], other=source_of(two[1]))
 
     async def script(pilot: Pilot) -> None:

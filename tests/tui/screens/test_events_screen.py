@@ -63,7 +63,7 @@ async def at(pilot: Pilot, position: int) -> None:
 
 
 def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
-    memory_pressure, no_footer
+    memory_pressure,
 ) -> None:
     run = memory_pressure.run()
     app = app_for(run)

@@ -30,7 +30,7 @@ CHECKS: dict[str, Check] = {}
 
 @pytest.mark.parametrize("group", ["Time", "Look", "Engine"])
 def test_every_key_does_what_its_help_says(
-    group: str, memory_pressure, no_footer, subtests: pytest.Subtests
+    group: str, memory_pressure, subtests: pytest.Subtests
 ) -> None:
     stage, control, checked = memory_pressure.run(), FakeControl(), []
     commands = [command for command in COMMANDS if command.group == group]
@@ -394,7 +394,7 @@ async def goes_from_the_mean_through_each_layer_or_head_and_back(seat: Seat, key
 
 
 def test_x_and_w_take_the_owner_of_the_selected_block_or_the_first_running_sequence(
-    memory_pressure, no_footer
+    memory_pressure,
 ) -> None:
     control = FakeControl()
     app = app_for(memory_pressure.run(MIDDLE), control=control)
@@ -434,7 +434,7 @@ def test_x_and_w_take_the_owner_of_the_selected_block_or_the_first_running_seque
     drive(app, script)
 
 
-def test_a_request_that_the_user_sends_becomes_the_selection(memory_pressure, no_footer) -> None:
+def test_a_request_that_the_user_sends_becomes_the_selection(memory_pressure) -> None:
     control = FakeControl()
     stage = memory_pressure.run(MIDDLE)
     app = app_for(stage, control=control)
@@ -453,7 +453,7 @@ def test_a_request_that_the_user_sends_becomes_the_selection(memory_pressure, no
 
 
 def test_in_a_run_that_waits_for_its_reader_one_key_pauses_picture_and_engine(
-    memory_pressure, no_footer
+    memory_pressure,
 ) -> None:
     control = FakeControl(pauses_with_picture=True)
     app = app_for(memory_pressure.run(MIDDLE), control=control)

@@ -31,7 +31,7 @@ HOSTILE = (
 )
 
 
-def test_no_screen_executes_terminal_codes_from_outside(stage, ask, no_footer) -> None:
+def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
     answer = f"{HOSTILE}\n" * 9
     asks = [
         ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), answer, arrives=3 * i, samples=1 + i % 2)
@@ -75,7 +75,7 @@ def test_no_screen_executes_terminal_codes_from_outside(stage, ask, no_footer) -
     drive(app, script, (80, 24))
 
 
-def test_a_click_selects_and_a_double_click_opens(memory_pressure, no_footer) -> None:
+def test_a_click_selects_and_a_double_click_opens(memory_pressure) -> None:
     app = app_for(memory_pressure.run(40))
     chosen = app.context.selection
 

@@ -4,7 +4,6 @@ from concurrent.futures import Future
 
 import pytest
 from support.tui.driven_app import all_drawn, drawn, drive, settle, source_of, told, until
-from textual.widgets import Tab
 
 from minivllm.cli.starting import nothing_yet
 from minivllm.tui.app import DashboardApp
@@ -28,7 +27,7 @@ def starting_app(**options: object) -> tuple[DashboardApp, HeldStart]:
 
 
 @pytest.mark.parametrize(("size", "ascii"), [((40, 12), True), ((120, 36), False)])
-def test_the_start_says_what_it_does(size: tuple[int, int], ascii: bool, no_footer) -> None:
+def test_the_start_says_what_it_does(size: tuple[int, int], ascii: bool) -> None:
     app, start = starting_app(ascii=ascii)
 
     async def script(pilot) -> None:
@@ -42,7 +41,7 @@ def test_the_start_says_what_it_does(size: tuple[int, int], ascii: bool, no_foot
     drive(app, script, size)
 
 
-def test_during_the_start_a_key_that_needs_an_engine_says_so(no_footer) -> None:
+def test_during_the_start_a_key_that_needs_an_engine_says_so() -> None:
     app, _ = starting_app()
 
     async def script(pilot) -> None:
@@ -52,7 +51,7 @@ def test_during_the_start_a_key_that_needs_an_engine_says_so(no_footer) -> None:
             assert told(app) == ["The model is still loading."], key
             assert app.current_mode == "start"
             await pilot.press("escape")
-        await pilot.click(app.screen.query(Tab)[3])
+        await pilot.click("#tabs", offset=(drawn(app, "tabs")[0].index("3"), 0))
         await settle(pilot)
         assert app.current_mode == "start"
         await pilot.press("question_mark")
@@ -62,7 +61,7 @@ def test_during_the_start_a_key_that_needs_an_engine_says_so(no_footer) -> None:
     drive(app, script)
 
 
-def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix, no_footer) -> None:
+def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix) -> None:
     run = shared_prefix.run(20)
     app, start = starting_app(watch="How blocks are shared.")
 

@@ -47,7 +47,7 @@ def engine_in_a_thread() -> Iterator[tuple[DashboardApp, EngineThread]]:
         yield DashboardApp(source, control=EngineThreadControl(thread)), thread
 
 
-def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
+def test_keys_steer_a_real_engine_and_what_is_drawn_follows() -> None:
     with engine_in_a_thread() as (app, thread):
         state = app.context.control.state
 
@@ -135,9 +135,7 @@ def log(memory_pressure, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_damaged_log_shows_the_part_before_and_says_so(
-    log: Path, memory_pressure, no_footer
-) -> None:
+def test_a_damaged_log_shows_the_part_before_and_says_so(log: Path, memory_pressure) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:201], b'{"ev":"\x1b[31m\n', *lines[202:]]))
     app = DashboardApp(ReplaySource(log, codec=MODELS))

@@ -65,13 +65,13 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     times a second.
     """
     fold, size = model.fold, model.header.block_size
-    blocks, cells, last_owner = fold.blocks, [_FREE] * len(fold.blocks), model.ages.last_owner
+    blocks, cells, ages = fold.blocks, [_FREE] * len(fold.blocks), model.ages.blocks
     # A released block joins the free queue a few events later; before that, only `changed` has it.
     cached: dict[str | None, Cell] = {}
     for block_id in chain(fold.free_queue, model.changed):
         block = blocks[block_id]
         if block.hash is not None and block.ref_cnt == 0:
-            owner = last_owner(block_id)
+            owner = ages[block_id] and ages[block_id].last_owner
             if owner not in cached:
                 letter = model.letter(owner)
                 faded = "cached" if letter is None else f"{model.hue(letter)}-"

@@ -1,50 +1,39 @@
 """The line over both sides: the progress of a race, then its clock, and how it was run."""
 
-from textual.binding import Binding
-from textual.geometry import Size
-
 from minivllm.text import clean
 from minivllm.tui.draw.digits import large
 from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, wrap
 from minivllm.tui.race import RaceRuns
-from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
-from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS, bound_commands
-from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS
+from minivllm.tui.widgets.frame.sentences import Sentences
 
 _WIDEST_BAR = 30
 
 
-class RaceLine(Panel, can_focus=False):
+class RaceLine(Sentences, can_focus=False):
     HELP_TITLE = "Race"
     HELP_TEXT = (
-        "R serves the requests of this run again, with two configurations and equal memory. Both"
-        " sides use the real scheduler and the real memory management. The model does not run:"
+        "R serves the requests of this run again with two configurations, by default in equal memory."
+        " Both sides use the real scheduler and the real memory management. The model does not run:"
         " each token is the recording's, and each step takes as long as the recording's steps"
         " suggest. Pauses between steps are left out. S switches the clock: the same second shows"
         " who is faster, the same step shows the decisions side by side."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._bound: dict[str, Binding] = {}
-
-    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        context, row = self.context, Row(width).put(" ")
+    def rows(self, width: int) -> list[Line]:
+        context, row, bound = self.context, Row(width).put(" "), self.screen.bound
         race = context.race
         if race is not None and race.state == "running":
-            return [_progress(race, row, self._key("race.cancel"))]
+            return [_progress(race, row, bound["race.cancel"].key_display)]
         if context.second is None:
-            row.put(f" {self._key('race.start')} ", "accent*!")
+            row.put(f" {bound['race.start'].key_display} ", "accent*!")
             row.put(
                 "  race two configurations on the requests of this run, side by side", "accent*"
             )
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
-        notes = [line(width, (f" {note}", "warn")) for note in self._notes(width)]
-        return [*self._clock(width), *notes][:height]
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._clock(width)) + len(self._notes(width))
+        notes = wrap(self.note(), width - 1) if self.note() else []
+        return [*self._clock(width), *(line(width, (f" {note}", "warn")) for note in notes)]
 
     @property
     def is_over(self) -> bool:
@@ -61,9 +50,6 @@ class RaceLine(Panel, can_focus=False):
             return "" if context.second is None else clean(context.watch)
         return "" if context.race is None else clean(context.race.sentence)
 
-    def _notes(self, width: int) -> list[str]:
-        return wrap(self.note(), width - 1) if self.note() else []
-
     def _clock(self, width: int) -> list[Line]:
         """What both sides have in common; at the end of a race also its result, large if it fits."""
         context = self.context
@@ -72,7 +58,8 @@ class RaceLine(Panel, can_focus=False):
         else:
             label, now = "Same step: ", f"{context.transport.view.fold.step:,}"
         other = "step" if context.same == "second" else "second"
-        key = (f"{self._key('race.clock')} ", "accent*"), (f"same {other}", "muted")
+        bound = self.screen.bound["race.clock"]
+        key = (f"{bound.key_display} ", "accent*"), (f"same {other}", "muted")
         clock = (label, "accent*"), (f"{now}  ", "text*"), *key
         if not self.is_over:
             return [line(width, (" ", "text"), *clock)]
@@ -86,11 +73,6 @@ class RaceLine(Panel, can_focus=False):
             return [line(width, (f" {row} ", "good*"), *words) for row, words in rows]
         won = (f" {ratio} ", "good*!"), (" ", "text"), speed, (", ", "good*"), waste
         return [first_that_fits(width, (*won, times, *clock), (*won, times, *key), won)]
-
-    def _key(self, command_id: str) -> str:
-        if not self._bound:  # finding them takes a good part of a frame's time
-            self._bound = bound_commands(self.screen)
-        return self.app.get_key_display(self._bound[command_id])
 
 
 def _progress(race: RaceRuns, row: Row, key: str) -> Line:

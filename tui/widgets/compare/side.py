@@ -26,7 +26,7 @@ _GAP = "   "
 class Side(Panel):
     HELP_TITLE = "One of two recordings"
     HELP_TEXT = (
-        "The state of a recording at the same step or second as the other (c), its policy, with"
+        "The state of a recording at the same step or second as the other (S), its policy, with"
         " ≠ where the other one differs, the last plan as a bar as wide as the token budget, the"
         " block map, and in free rows the running sequences. Waste is memory that is allocated but"
         " holds no token yet, as a share of all allocated memory."

@@ -1,20 +1,13 @@
 """The bottom line with the keys that are useful now, and the tabs of the screens.
 
-The keys are read from the bindings, so they include the user's own keys.
+The keys are read from the bindings (`DashboardScreen.bound`), so they include the user's own keys.
 """
 
-from rich.cells import cell_len
-from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.containers import Horizontal
-from textual.content import Content
-from textual.events import Resize
 from textual.geometry import Size
-from textual.screen import Screen
-from textual.widgets import Footer, Tab
-from textual.widgets._footer import FooterKey
 
+from minivllm.tui.draw.lines import Line, Span, line, width_of
 from minivllm.tui.keys.commands import COMMANDS
+from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ALWAYS = ("app.help", "app.quit")
@@ -44,59 +37,26 @@ _LABELS = {
     "engine.tokens": "Why tokens",
 }
 """Labels that are shorter than in the palette, or clearer beside the labels next to them."""
-_PADDING = 3
-"""Cells around a key and its label."""
 
 
-def bound_commands(screen: Screen) -> dict[str, Binding]:
-    """Command id -> its binding with the first of its keys, also the user's own.
+class KeyBar(Panel, can_focus=False):
+    HELP_TITLE = "Keys"
+    HELP_TEXT = "The most useful keys of this moment. A click on one presses it."
 
-    A binding without an id has its action as the id.
-    """
-    bound: dict[str, Binding] = {}
-    for active in screen.active_bindings.values():
-        bound.setdefault(active.binding.id or active.binding.action, active.binding)
-    return bound
-
-
-class KeyBar(Footer):
-    """Uses private parts of Textual's footer: `FooterKey` and `_bindings_ready`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[str, str] = {}
-        """What `follow` has seen last."""
-
-    def compose(self) -> ComposeResult:
-        if not self._bindings_ready:
-            return
-        self._last = self.wanted()
-        bound, room = bound_commands(self.screen), self.app.size.width
-        shown: dict[str, FooterKey] = {}
-        for command_id, label in (dict.fromkeys(_ALWAYS, "") | self._last).items():
-            if (binding := bound.get(command_id)) is None:
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        shown: dict[str, Line] = {}
+        for command_id, label in (dict.fromkeys(_ALWAYS, "") | self.wanted()).items():
+            if (bound := self.screen.bound.get(command_id)) is None:
                 continue
-            words = label or _LABELS.get(command_id, binding.description)
-            display = self.app.get_key_display(binding)
-            width = cell_len(display) + cell_len(words) + _PADDING
-            if width <= room:
-                room -= width
-                key = FooterKey(
-                    binding.key, display, words, binding.action, tooltip=binding.tooltip
-                )
-                shown[command_id] = key.data_bind(compact=Footer.compact)
+            words = label or _LABELS.get(command_id, bound.description)
+            press = f"app.simulate_key('{bound.key}')"
+            cells = width_of(f" {bound.key_display} {words} ")
+            if cells <= width:
+                width -= cells
+                key = (f" {bound.key_display} ", "accent*", press)
+                shown[command_id] = key, (f"{words} ", "text", press)
         fixed = [shown.pop(command_id) for command_id in _FIXED if command_id in shown]
-        yield from (*fixed, *shown.values())
-
-    def on_resize(self, event: Resize) -> None:
-        self.call_after_refresh(self.recompose)
-
-    def follow(self) -> None:
-        """Show other keys if another mode has begun: a pause, a message, a selection."""
-        # One more frame can be drawn while the screen is being removed.
-        if self.is_attached and self.wanted() != self._last:
-            self._last = self.wanted()
-            self.refresh(recompose=True)
+        return [tuple(span for key in (*fixed, *shown.values()) for span in key)]
 
     def wanted(self) -> dict[str, str]:
         """Command id -> its label now, empty for the usual one; the most useful command first."""
@@ -162,54 +122,36 @@ class KeyBar(Footer):
 
 ROWS_FOR_TABS = 32
 """On a lower terminal, tabs and top line share a row (`-low` in the style sheet)."""
-_ID = "tab-"
-"""A tab's id is this and the name of its screen."""
-_TAB_PADDING = 2
-"""Cells around a label."""
 _ROOM_FOR_NAME = 60
 """On a terminal with fewer columns, even the current tab is only a key."""
 _ROOM_FOR_HEADER = 100
+_SCREENS = {"lesson": "screen('lesson')"} | {
+    row.id.removeprefix("screen."): row.id for row in COMMANDS if row.group == "Screens"
+}
+"""Name of a screen -> the command that opens it."""
 
 
-class ScreenTabs(Horizontal):
-    def compose(self) -> ComposeResult:
-        for name, label in self._labels(self.app.size).items():
-            tab = Tab(label, id=f"{_ID}{name}")
-            tab.set_class(name == self.screen.NAME, "-active")
-            yield tab
+class ScreenTabs(Panel, can_focus=False):
+    HELP_TITLE = "Screens"
+    HELP_TEXT = "The keys of the screens. A click on one opens its screen."
 
-    def fit(self, terminal: Size) -> None:
-        labels = self._labels(terminal)
-        for tab in self.query(Tab):
-            label = labels[tab.id.removeprefix(_ID)]
-            if label != tab.label:
-                tab.label = label
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return sum(width_of(text) for text, *_ in self._tabs())
 
-    def _labels(self, terminal: Size) -> dict[str, Content]:
-        """Screen name -> its key, and its name where there is room."""
-        named = {
-            name: f"{self.app.get_key_display(binding)} {binding.description}"
-            for name, binding in self._screens().items()
-        }
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        return [line(width, *self._tabs())]
+
+    def _tabs(self) -> list[Span]:
+        """Each screen's key, and its name where there is room; a lesson's screen is first."""
+        bound, terminal, here = self.screen.bound, self.app.size, self.screen.NAME
+        keys = {name: bound[id] for name, id in _SCREENS.items() if id in bound}
+        whole = {name: f"{key.key_display} {key.description}" for name, key in keys.items()}
         room = terminal.width - (0 if terminal.height >= ROWS_FOR_TABS else _ROOM_FOR_HEADER)
-        is_whole = sum(cell_len(label) + _TAB_PADDING for label in named.values()) <= room
-        has_name = terminal.width >= _ROOM_FOR_NAME
-
-        def shown(name: str, label: str) -> Content:
-            is_named = is_whole or (has_name and name == self.screen.NAME)
-            return Content(label if is_named else label.rpartition(" ")[0])
-
-        return {name: shown(name, label) for name, label in named.items()}
-
-    def _screens(self) -> dict[str, Binding]:
-        """Screen name -> its binding, in the order of the commands; a lesson's screen is first."""
-        bound = bound_commands(self.screen)
-        ids = {"lesson": "screen('lesson')"} if "screen('lesson')" in bound else {}
-        ids |= {
-            key.id.removeprefix("screen."): key.id for key in COMMANDS if key.group == "Screens"
-        }
-        return {name: bound[command_id] for name, command_id in ids.items()}
-
-    async def on_tab_clicked(self, event: Tab.Clicked) -> None:
-        event.stop()
-        await self.app.action_screen(event.tab.id.removeprefix(_ID))
+        is_whole = sum(width_of(f" {words} ") for words in whole.values()) <= room
+        named = {*whole} if is_whole else {here} if terminal.width >= _ROOM_FOR_NAME else ()
+        spans: list[Span] = []
+        for name, key in keys.items():
+            words = whole[name] if name in named else key.key_display
+            look, click = "accent*!" if name == here else "tab", f"app.screen('{name}')"
+            spans += [(" ", "tab", click), (words, look, click), (" ", "tab", click)]
+        return spans

@@ -8,7 +8,6 @@ from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.state.narration import SECONDS_TO_READ, STEPS_TO_AGE
 from minivllm.tui.tour import NEXT, Tour
-from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
 
 
@@ -33,9 +32,8 @@ class Narrator(Panel, can_focus=False):
         narration, transport = self.context.narration, self.context.transport
         before, paused = narration.shown, transport.state == "paused"
         told = None
-        if (
-            paused or transport.now is not None
-        ):  # a moving picture has no time before its first tick
+        # A moving picture has no time before its first tick.
+        if paused or transport.now is not None:
             told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
         if told is None:
             watch = clean(self.context.watch)
@@ -48,8 +46,8 @@ class Narrator(Panel, can_focus=False):
         return [row.put(told.narrated(), style, target=sequence(told.owner)).line()]
 
     def _stop_of(self, tour: Tour, width: int) -> list[Line]:
-        binding = bound_commands(self.screen).get(tour.stop.command)
-        key = "" if binding is None else f" {self.app.get_key_display(binding)} "
+        bound = self.screen.bound.get(tour.stop.command)
+        key = "" if bound is None else f" {bound.key_display} "
         said = tour.stop.then if tour.is_answered else tour.stop.sentence
         words = wrap(f"{tour.number} of {len(tour.stops)}  {said}", width - 14)
         rows = [Row(width).put(" ").put(row, "accent*") for row in words]

@@ -9,16 +9,18 @@ thirds of a processor core with a thousand widgets, but only a twentieth of a co
 """
 
 from itertools import zip_longest
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import TRANSPARENT
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
+from textual.style import Style as VisualStyle
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -68,13 +70,19 @@ class Panel(Widget, can_focus=True):
         """Set by the app before the first frame."""
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
-        self._title = ""
+        self._title, self._is_titled = "", True
         self._soon: Timer | None = None
         self._palette = Palette(dark=True)
         self._ground: Style | None = None
-        """The panel's `rich_style`: finding that takes longer than drawing a row."""
-        self._styles: dict[tuple[str, Link | None], Style] = {}
-        """Style name -> the palette's style on that ground."""
+        self._room: Style | None = None
+        """The panel's `rich_style`, and the style of what is empty: finding them takes longer than
+        drawing a row."""
+        self._styles: dict[tuple[str] | tuple[str, Link], Style] = {}
+        """Style name, and what a click does -> the palette's style on that ground."""
+        self._changed: set[int] = set()
+        """Rows of `_lines` that differ from the screen."""
+        self._painted: tuple[Region, list[Strip]] | None = None
+        """The part that Textual asked for last, and its rows, with the border."""
 
     # ---- for subclasses to define ----
 
@@ -105,24 +113,31 @@ class Panel(Widget, can_focus=True):
         if not self.display or not self.is_attached:
             return
         width, height = self.content_size
-        if width <= 0 or height <= 0:
+        if width <= 0:
             return
         title = self.title(model, width)
         if not self.styles.border_left[0]:
             title = f" {title} "  # without corners, the border would touch the words
         if self.plain:
             title = to_ascii(title)
-        if title != self._title:
-            self._title, self.border_title = title, Content(title)
-        new, old = self.lines(model, width, height), self._lines
+        # Of a folded panel, only the title is visible.
+        new, old = self.lines(model, width, height) if height > 0 else [], self._lines
+        if self.plain:
+            new = [tuple((to_ascii(text), *look) for text, *look in line) for line in new]
         self._lines = new = [highlight(line, self.selection) for line in new]
-        rows = [
-            Region(0, y, width, 1)
-            for y, (after, before) in enumerate(zip_longest(new, old))
-            if after != before
-        ]
-        if rows:
-            self.refresh(*rows)
+        changed = {y for y, pair in enumerate(zip_longest(new, old)) if pair[0] != pair[1]}
+        if title != self._title:
+            self._title, self._is_titled = title, False
+            self.border_title = Content(title)
+            self._is_titled = True
+            changed.add(-self.gutter.top)
+        if changed:
+            self._changed |= changed
+            super().refresh(*map(self._row, changed))
+
+    def _row(self, y: int) -> Region:
+        """A whole row with the border: Textual would have to cut a part out of it."""
+        return Region(-self.gutter.left, y, self.outer_size.width, 1)
 
     def show_again(self) -> None:
         """Draw the last model again, after a change of the selection or size."""
@@ -147,27 +162,58 @@ class Panel(Widget, can_focus=True):
         """Textual calls this when the style sheet gives the panel another background."""
         super().notify_style_update()
         self._styles.clear()
-        self._ground = None
+        self._ground = self._room = None
 
     def on_resize(self, event: Resize) -> None:
         self.show_again()
 
-    def render_line(self, y: int) -> Strip:
-        """Textual calls this for each row to repaint, pads or cuts it, and adds the border."""
-        line = self._lines[y] if y < len(self._lines) else ()
-        return Strip([self._segment(*span) for span in line])
+    def refresh(self, *regions: Region, **more: bool) -> Self:
+        """Repaint for another reason than changed rows, such as a new style."""
+        if not self._is_titled:  # `show` repaints the title's row
+            return self
+        self._painted = None
+        return super().refresh(*regions, **more)
 
-    def _segment(self, text: str, name: str, link: Link | None = None) -> Segment:
-        style = self._styles.get((name, link))
-        if style is None:
-            if len(self._styles) > _MAX_STYLES:
-                self._styles.clear()
-            self._ground = self._ground or self.rich_style
-            style = self._ground + self._palette.style(name)
-            if link is not None:
-                style += Style(meta={_TARGET if isinstance(link, Target) else "@click": link})
-            self._styles[name, link] = style
-        return Segment(to_ascii(text) if self.plain else text, style)
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual calls this for every panel whenever any row of the screen has changed.
+
+        Only changed rows are painted again, into the frame that Textual has painted around them.
+        """
+        filtered = self.opacity < 1 or self.app.no_color
+        if filtered or self._painted is None or self._painted[0] != crop:
+            self._painted = crop, super().render_lines(crop)
+        else:
+            rows, top = self._painted[1], self.gutter.top
+            frame = rows[min(max(top - crop.y, 0), len(rows) - 1)]  # of a folded panel, the title
+            right = self.outer_size.width - self.gutter.right
+            before, after = frame.crop(0, self.gutter.left), frame.crop(right)
+            for y in self._changed:
+                at = y + top - crop.y
+                if y < 0 <= at:  # the title
+                    rows[at : at + 1] = super().render_lines(Region(crop.x, 0, crop.width, 1))
+                elif 0 <= at < len(rows):
+                    rows[at] = Strip.join((before, self.render_line(y), after))
+        self._changed.clear()
+        return self._painted[1]
+
+    def render_line(self, y: int) -> Strip:
+        """Textual calls this for each row to repaint, and adds the border."""
+        line = self._lines[y] if y < len(self._lines) else ()
+        known = self._styles.get
+        strip = Strip([Segment(s[0], known(s[1:]) or self._style(*s[1:])) for s in line])
+        if self._room is None:
+            self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
+        return strip.adjust_cell_length(self.content_size.width, self._room)
+
+    def _style(self, name: str, *link: Link) -> Style:
+        if len(self._styles) > _MAX_STYLES:
+            self._styles.clear()
+        self._ground = self._ground or self.rich_style
+        style = self._ground + self._palette.style(name)
+        for what in link:
+            style += Style(meta={_TARGET if isinstance(what, Target) else "@click": what})
+        self._styles[name, *link] = style
+        return style
 
     @property
     def plain(self) -> bool:

@@ -6,7 +6,6 @@ from minivllm.text import clean
 from minivllm.tui.context import RunSummary
 from minivllm.tui.draw.lines import Line, Row, flow, width_of, wrap
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
 
 _STYLES = ("good*", "accent*", "warn*")
@@ -21,7 +20,20 @@ _NEXT = (
 """(command id, what it does), at the end of a run."""
 
 
-class Summary(Panel, can_focus=False):
+class Sentences(Panel, can_focus=False):
+    """A panel that is as high as what it says."""
+
+    def rows(self, width: int) -> list[Line]:
+        raise NotImplementedError
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        return self.rows(width)[:height]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.rows(width))
+
+
+class Summary(Sentences, can_focus=False):
     HELP_TITLE = "Finished"
     HELP_TEXT = (
         "The results of the run, which has finished. The other panels show the state after"
@@ -37,13 +49,7 @@ class Summary(Panel, can_focus=False):
             self._summary = summary
             self.refresh(layout=True)
 
-    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        return self._rows(width)[:height]
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._rows(width))
-
-    def _rows(self, width: int) -> list[Line]:
+    def rows(self, width: int) -> list[Line]:
         """The figures that fit into one row, then the sentences."""
         figures = Row(width).put(" ")
         for (number, label), style in zip(self._summary.figures, _STYLES, strict=False):
@@ -54,10 +60,10 @@ class Summary(Panel, can_focus=False):
             for sentence in self._summary.lines
             for row in wrap(clean(sentence), width - 2)
         ]
-        bound, keys = bound_commands(self.screen), Row(width).put(" ")
+        keys = Row(width).put(" ")
         for command_id, words in _NEXT:
             action = f"app.command('{command_id}')"
-            keys.put(self.app.get_key_display(bound[command_id]), "accent*", target=action)
+            keys.put(self.screen.bound[command_id].key_display, "accent*", target=action)
             keys.put(f" {words}   ", "muted", target=action)
         head = [figures.line()] if self._summary.figures else []
         return [*head, *sentences, keys.line()]
@@ -72,20 +78,14 @@ _SUGGESTIONS = (
 _KEY_WIDTH = 4
 
 
-class Suggestions(Panel, can_focus=False):
+class Suggestions(Sentences, can_focus=False):
     HELP_TITLE = "Three things to try"
     HELP_TEXT = "Press one of these keys, or click on a row. The list goes at the first request."
 
-    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        return self._rows(width)[:height]
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._rows(width))
-
-    def _rows(self, width: int) -> list[Line]:
-        bound, rows = bound_commands(self.screen), []
+    def rows(self, width: int) -> list[Line]:
+        rows = []
         for command_id, words in _SUGGESTIONS:
-            key = f"{self.app.get_key_display(bound[command_id]):<{_KEY_WIDTH}}"
+            key = f"{self.screen.bound[command_id].key_display:<{_KEY_WIDTH}}"
             action = f"app.command('{command_id}')"
             rows += flow(((key, "accent*", action), (words, "text", action)), width, _KEY_WIDTH)
         return rows

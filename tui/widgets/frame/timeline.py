@@ -24,10 +24,14 @@ class TimeLine(Panel, can_focus=False):
 
     HELP_TITLE = "Time bar"
     HELP_TEXT = (
-        "The current position in the recording, and the last event before it. Ticks show prefix cache hits (┴), evictions (┬), both (┼) and"
-        " preemptions (↺). ← and → go step by step, [ and ] event by event, { and } to"
-        " the next notable event, end back to live; click or drag the bar to move."
+        "The current position in the recording, and the last event before it. Ticks show prefix"
+        " cache hits (┴), evictions (┬), both (┼) and preemptions (↺). ← and → go step by step,"
+        " [ and ] event by event, { and } to the next notable event, end back to live; click or"
+        " drag the bar to move."
     )
+
+    _ticks: tuple[object, list[tuple[Span, Span]]] = None, []
+    """What they were made for, and for each cell the sign before and after the slider is there."""
 
     class Moved(Message):
         """The user has moved the slider. part: the new position, from 0 (start) to 1 (end)."""
@@ -77,13 +81,13 @@ class TimeLine(Panel, can_focus=False):
         return [row.line()]
 
     def _slider(self, width: int) -> list[Span]:
-        transport = self.context.transport
-        count = len(transport.recording)
+        transport, recording = self.context.transport, self.context.transport.recording
+        made_for = _, count, _ = recording, len(recording), width
+        if self._ticks[0] != made_for:  # finding them takes a good part of a frame
+            signs = [_ticks(recording, *_events_in(cell, count, width)) for cell in range(width)]
+            self._ticks = made_for, signs
         at = _cell(transport.position, count, width)
-        cells = [
-            _tick(transport.recording, *_events_in(cell, count, width), is_past=cell < at)
-            for cell in range(width)
-        ]
+        cells = [signs[cell < at] for cell, signs in enumerate(self._ticks[1])]
         cells[at] = ("●", "accent")
         return [
             ("".join(sign for sign, _ in run), style)
@@ -91,16 +95,15 @@ class TimeLine(Panel, can_focus=False):
         ]
 
 
-def _tick(recording: Recording, start: int, stop: int, *, is_past: bool) -> Span:
-    """The sign for the events number `start` to `stop - 1`, as part of the slider's line."""
+def _ticks(recording: Recording, start: int, stop: int) -> tuple[Span, Span]:
+    """The signs for the events number `start` to `stop - 1`, as part of the slider's line."""
     if recording.has_notable(ev.RequestPreempted, start, stop):
-        return "↺", "bad"
+        return (("↺", "bad"),) * 2
     is_hit = recording.has_notable(ev.BlockHit, start, stop)
     is_evicted = recording.has_notable(ev.BlockEvicted, start, stop)
-    sign = ("━┷┯┿" if is_past else "─┴┬┼")[is_hit + 2 * is_evicted]
-    if is_evicted:
-        return sign, "warn"
-    return sign, "good" if is_hit else "accent" if is_past else "faint"
+    style = "warn" if is_evicted else "good" if is_hit else None
+    number = is_hit + 2 * is_evicted
+    return ("─┴┬┼"[number], style or "faint"), ("━┷┯┿"[number], style or "accent")
 
 
 def _slider_width(width: int) -> int:

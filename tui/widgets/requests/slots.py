@@ -4,6 +4,8 @@ The scheduler has no prefill or decode phase. Here, PREFILL means that the last 
 or other known tokens, and DECODE means that the step computed only the newest token.
 """
 
+from functools import lru_cache
+
 from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState
@@ -139,7 +141,7 @@ def _slot(
     else:
         done = f"+{len(sequence.output_token_ids)}"
         row.put("DECODE  ", "muted" if gone else "good*").put(done, "text", count_width)
-    blocks = _newest_blocks(sequence.block_table)
+    blocks = _newest_blocks(tuple(sequence.block_table[-_LONGEST_TABLE - 1 :]))
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
         put_prompt(row, model, sequence)
@@ -157,7 +159,8 @@ def _slot(
     return [row.line()]
 
 
-def _newest_blocks(block_table: list[int]) -> str:
+@lru_cache(256)  # because most sequences keep their blocks from frame to frame
+def _newest_blocks(block_table: tuple[int, ...]) -> str:
     is_cut = len(block_table) > _LONGEST_TABLE
     return ("… " if is_cut else "") + id_ranges(block_table[-_LONGEST_TABLE:])
 

@@ -3,8 +3,9 @@
 
 const COUNTERS = [
   "finished_requests", "aborted_requests", "num_preemptions", "prefix_cache_queries",
-  "prefix_cache_hits", "resumed_hit_tokens", "evicted_blocks", "forked_sequences",
-  "copied_blocks", "prompt_tokens", "generation_tokens", "scheduled_tokens",
+  "prefix_cache_hits", "resumed_hit_tokens", "external_prefix_cache_hits", "evicted_blocks",
+  "stored_blocks", "lost_blocks", "forked_sequences", "copied_blocks", "prompt_tokens",
+  "generation_tokens", "scheduled_tokens",
   "spec_decode_num_drafts", "spec_decode_num_draft_tokens", "spec_decode_num_accepted_tokens",
   "invariant_violations",
 ];
@@ -30,6 +31,10 @@ export class Fold {
     // Texts of token ids. Folds of one recording share the map; an earlier fold counts fewer.
     this.pieces = new Map(Object.entries(state?.token_pieces ?? {}).map(([id, text]) => [+id, text]));
     this.numPieces = this.pieces.size;
+    this.hostBlocks = state?.host_blocks ? state.host_blocks.map(blockOf)
+      : Array.from({ length: header.num_cpu_blocks ?? 0 }, () => blockOf({}));
+    this.hostQueue = state?.host_queue ? [...state.host_queue] : this.hostBlocks.map((_, id) => id);
+    this.loads = new Map(Object.entries(state?.loads ?? {}));
     this.history = [];
     this.lostEvents = 0;
     this.t = header.mono;
@@ -43,13 +48,17 @@ export class Fold {
   copy() {
     const copy = Object.assign(Object.create(Fold.prototype), this);
     copy.blocks = this.blocks.map((block) => ({ ...block }));
+    copy.hostBlocks = this.hostBlocks.map((block) => ({ ...block }));
+    copy.loads = new Map(this.loads);
     copy.requests = new Map();
     for (const [id, one] of this.requests) copy.requests.set(id, { ...one, seq_ids: [...one.seq_ids] });
     copy.sequences = new Map();
     for (const [id, one] of this.sequences) copy.sequences.set(id, copyOfSequence(one));
     copy.scheduled = this.scheduled.map((share) => ({ ...share }));
     copy.counters = { ...this.counters };
-    for (const name of ["freeQueue", "waiting", "running", "history"]) copy[name] = [...this[name]];
+    for (const name of ["freeQueue", "hostQueue", "waiting", "running", "history"]) {
+      copy[name] = [...this[name]];
+    }
     return copy;
   }
 
@@ -212,6 +221,36 @@ const APPLY = {
     block.hash = block.parent = null;
     fold.counters.evicted_blocks += 1;
   },
+  "kv.store"(fold, event) {
+    Object.assign(fold.hostBlocks[event.host_block], { hash: event.hash, parent: event.parent });
+    remove(fold.hostQueue, event.host_block);
+    fold.hostQueue.push(event.host_block);
+    fold.counters.stored_blocks += 1;
+  },
+  "kv.lost"(fold, event) {
+    Object.assign(fold.hostBlocks[event.host_block], { hash: null, parent: null });
+    fold.counters.lost_blocks += 1;
+  },
+  "kv.load"(fold, event) {
+    const { seq_id, slot, block_ids, host_blocks } = event;
+    Object.assign(get(fold.sequences, seq_id), { status: "WAITING_FOR_REMOTE_KVS", slot });
+    fold.loads.set(seq_id, { block_ids, host_blocks });
+    for (const id of host_blocks) {
+      if (fold.hostBlocks[id].ref_cnt === 0) remove(fold.hostQueue, id);
+      fold.hostBlocks[id].ref_cnt += 1;
+    }
+  },
+  "kv.loaded"(fold, event) {
+    fold.counters.external_prefix_cache_hits += event.num_tokens;
+    for (const id of [...get(fold.loads, event.seq_id).host_blocks].reverse()) {
+      const block = fold.hostBlocks[id];
+      block.ref_cnt -= 1;
+      if (block.ref_cnt) continue;
+      if (block.hash === null) fold.hostQueue.unshift(id);
+      else fold.hostQueue.push(id);
+    }
+    fold.loads.delete(event.seq_id);
+  },
   "token.sampled"(fold, event) {
     const sequence = get(fold.sequences, event.seq_id);
     sequence.output_token_ids.push(event.token_id);
@@ -316,5 +355,6 @@ export function stateOf(fold) {
     budget: fold.budget, scheduled: fold.scheduled, max_num_seqs: fold.maxNumSeqs,
     max_num_batched_tokens: fold.maxNumBatchedTokens, counters: fold.counters,
     token_pieces: [...fold.pieces].slice(0, fold.numPieces),
+    host_blocks: fold.hostBlocks, host_queue: fold.hostQueue, loads: Object.fromEntries(fold.loads),
   };
 }

@@ -9,24 +9,20 @@ import argparse
 from importlib.util import find_spec
 
 from minivllm.errors import TritonMissingError
+from minivllm.lab import bench
 from minivllm.lab.common.report import Report, add_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--runs", 20, "number of timed runs of each kernel")
-    parser.add_argument(
-        "--interpret",
-        action="store_true",
-        help="without a CUDA device: tiny shapes, meaningless times",
-    )
+    tiny = "without a CUDA device: tiny shapes, meaningless times"
+    parser.add_argument("--interpret", action="store_true", help=tiny)
 
 
 def measure(args: argparse.Namespace) -> Report:
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
-    from minivllm.lab.bench.kernels.rows import IN_A_ROW, measure_kernels
-
-    result = measure_kernels(num_runs=args.runs, interpret=args.interpret)
+    result = bench.measure_kernels(num_runs=args.runs, interpret=args.interpret)
     rows = [
         (
             row["name"],
@@ -43,7 +39,7 @@ def measure(args: argparse.Namespace) -> Report:
     notes = [
         f"The device copies {result['copy_gb_per_s']:,.1f} GB/s (read and written). All results"
         " of a shape are equal.",
-        f"Launched in a row: one of {IN_A_ROW} launches without a pause, like the layers of a"
+        f"Launched in a row: one of {bench.IN_A_ROW} launches without a pause, like the layers of a"
         " step; `static` as a CUDA graph.",
     ]
     if result["interpreted"]:

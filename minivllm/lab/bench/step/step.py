@@ -25,6 +25,7 @@ from typing import Any
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
+from minivllm.lab import bench
 from minivllm.lab.bench.step.parts import (
     LINEAR_PARTS,
     MODEL_PARTS,
@@ -106,10 +107,6 @@ class StepBench:
 
 
 def measure(args: argparse.Namespace) -> Report:
-    # Late, because `bench --help` imports this module, and both import torch.
-    from minivllm.lab.bench.step.machine import measure_machine_speed, waiting_clock
-    from minivllm.lab.bench.step.trace import write_trace
-
     largest = max(args.batch_sizes)
     # Leave room for prompts in a step with all decodes.
     budget = max(EngineConfig().max_num_batched_tokens, 2 * largest)
@@ -128,20 +125,20 @@ def measure(args: argparse.Namespace) -> Report:
     clock = MonotonicClock()
     engine = LLMEngine.from_config(config, clock=clock)
     model = engine.core.runner.plain._model
-    now = waiting_clock(clock.now, model.device)
-    bench = StepBench(engine, now)
+    now = bench.waiting_clock(clock.now, model.device)
+    steps = StepBench(engine, now)
     if args.trace is not None:
-        write_trace(engine, bench.requests, largest, args.context, args.trace)
-    speed = measure_machine_speed(model.dtype, model.device, now)
+        bench.write_trace(engine, steps.requests, largest, args.context, args.trace)
+    speed = bench.measure_machine_speed(model.dtype, model.device, now)
     results = []
     for size in tracked(args.batch_sizes, "decode steps"):
-        times = bench.measure_decodes(size, args.context, max_tokens, args.steps)
+        times = steps.measure_decodes(size, args.context, max_tokens, args.steps)
         results.append({"kind": "decode", "batch_size": size, **describe_times(times)})
     num_tokens = min(budget, engine.max_model_len - 1)
-    times = bench.measure_prefills(num_tokens)
+    times = steps.measure_prefills(num_tokens)
     results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
     sizes = args.batch_sizes
-    points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
+    points = measure_points(engine, steps.requests, clock, sizes) if args.json else []
     weights = model.decoder.bytes_per_token
     result = {
         "device": model.device.type,

@@ -21,7 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from minivllm import runtime
 from minivllm.errors import BenchError
+from minivllm.lab import bench
 from minivllm.lab.bench.throughput.peers import BenchEngine, MinivllmEngine, PeerProcess
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, EngineRounds, measure_rounds
 from minivllm.lab.bench.throughput.workloads import (
@@ -81,13 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_peer_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--vs",
-        choices=PEERS,
-        action="append",
-        default=[],
-        help="also measure this peer, in turns; may be given several times",
-    )
+    also = "also measure this peer, in turns; may be given several times"
+    parser.add_argument("--vs", choices=PEERS, action="append", default=[], help=also)
     parser.add_argument(
         "--peer-python",
         action="append",
@@ -120,9 +117,7 @@ def _add_peer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def measure(args: argparse.Namespace) -> Report:
     """Load the engines once, and run the workloads."""
-    import torch
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = runtime.choose_device("auto").type
     specs = _workloads(args, device)
     pythons = peers_with_python(args.vs, args.peer_python)
     spec = specs[0]
@@ -198,8 +193,6 @@ def _peers(
     device: str,
     stack: ExitStack,
 ) -> list[BenchEngine]:
-    from minivllm.lab.bench.throughput.weights_gguf import own_gguf, write_gguf  # late: torch
-
     peers: list[BenchEngine] = []
     checkpoint = None
     if args.model == QWEN3_DUMMY:
@@ -208,15 +201,13 @@ def _peers(
         checkpoint = resolve_for_transformers(args.model)
     for name, python in pythons.items():
         if python is None:
-            # Late: transformers is slow to import, and another peer does not need it.
-            from minivllm.lab.bench.throughput.transformers_peer import TransformersPeer
-
-            peers.append(TransformersPeer(checkpoint, args.dtype, device, args.peer_batch_size))
+            batch_size = args.peer_batch_size
+            peers.append(bench.TransformersPeer(checkpoint, args.dtype, device, batch_size))
             continue
-        weights = checkpoint or own_gguf(args.model)
+        weights = checkpoint or bench.own_gguf(args.model)
         if name == "llama.cpp" and not args.peer_gguf:
             weights = Path(stack.enter_context(tempfile.TemporaryDirectory()), "weights.gguf")
-            write_gguf(checkpoint, weights, args.dtype)
+            bench.write_gguf(checkpoint, weights, args.dtype)
         settings = {
             "model": str(weights),
             "dtype": "float16" if args.peer_gguf else args.dtype,
@@ -232,14 +223,11 @@ def _engines_in_formats(
     args: argparse.Namespace, options: dict[str, Any], stack: ExitStack
 ) -> list[BenchEngine]:
     """Return our engine with the model's weights written in each of `--formats`."""
-    # Late, because of torch.
-    from minivllm.lab.bench.throughput.weights_gguf import INT8, formats_of, write_stored_copy
-
     engines = []
-    for format_ in formats_of(args.formats) if args.formats else ():
+    for format_ in bench.formats_of(args.formats) if args.formats else ():
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        write_stored_copy(resolve_model(args.model), scratch, format_)
-        own = options | {"quantization": INT8 if format_ == INT8 else None}
+        bench.write_stored_copy(resolve_model(args.model), scratch, format_)
+        own = options | {"quantization": bench.INT8 if format_ == bench.INT8 else None}
         engines.append(MinivllmEngine(str(scratch), args.dtype, format_, **own))
     return engines
 

@@ -1,5 +1,7 @@
 """Numbers of few bits: a right solution in another style; see test_unseen_solutions.py."""
 
+import struct
+
 from minivllm.lessons.shown.quantize import MIN_SCALE, Int8Head, Q4Block, quantize_head
 
 
@@ -23,8 +25,6 @@ def dequantize_block(block):
 
 
 def pack_block(block):
-    import struct
-
     packed = bytearray(struct.pack("<e", block.scale))
     packed += struct.pack("<e", block.minimum)
     for index in range(16):

@@ -64,7 +64,7 @@ class KVCacheManager:
 
     # hash-chain: takewhile for the prefix; positions instead of counts for the chain.
     def _longest_cached_prefix(self, sequence):
-        from itertools import takewhile
+        from itertools import takewhile  # the engine's file does not import it
 
         found = map(self.pool.get_cached_block, sequence.block_hashes)
         blocks = list(takewhile(lambda block: block is not None, found))

@@ -18,7 +18,7 @@ class Engine:
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(KV_CACHE_GIB))
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-        from vllm import LLM, SamplingParams
+        from vllm import LLM, SamplingParams  # late: it reads the variables above
 
         self._params = partial(SamplingParams, temperature=0, ignore_eos=True, detokenize=True)
         self._llm = LLM(

@@ -1,0 +1,12 @@
+"""Ten thousand random histories in which loads take 0 to 20 steps: every wait ends."""
+
+import pytest
+from support.engine.random_histories import TIERED, run_tiered
+
+PORTION = 300
+
+
+@pytest.mark.parametrize("portion", range(5))
+@pytest.mark.parametrize("flavour", TIERED)
+def test_every_wait_ends_in_ten_thousand_histories(flavour: str, portion: int):
+    run_tiered(flavour, range(PORTION * portion, PORTION * (portion + 1)))
