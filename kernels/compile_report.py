@@ -129,7 +129,7 @@ def operations(
         "add_rms_norm": lambda: add_rms_norm(hidden, hidden, weight, 1e-5),
         "silu_and_mul": lambda: silu_and_mul(gate_up),
         "grouped_linear": lambda: grouped_linear(
-            hidden[:num_seqs], pairs, table, of_expert, 0, len(of_expert)
+            hidden[:num_seqs], pairs, table[:, 0], of_expert, len(of_expert)
         ),
         "rotary_and_cache": lambda: rotary_and_cache(
             query, key, value, angles, angles, *caches, slots

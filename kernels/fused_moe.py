@@ -21,23 +21,21 @@ OUTPUTS, INPUTS = 64, 64
 
 
 class SortedPairs(NamedTuple):
-    """Pairs of token and expert, sorted by expert. Two of three experts, in blocks of 4:
+    """Pairs of token and expert; pair // top_k is the token."""
 
-    experts of the pairs    0 2  1 2  0 2
-    sorted_ids              0 4 - -   2 - - -   1 3 5 -   - - - -     - is 6 or more
-    expert_ids              0         1         2         3 (none)
-    """
-
-    sorted_ids: torch.Tensor
-    """At least [num_blocks * block_size]; pair // top_k is the token."""
-    expert_ids: torch.Tensor
-    """[num_blocks]"""
+    sorted_ids: torch.Tensor  # at least [num_blocks * block_size]
+    expert_ids: torch.Tensor  # [num_blocks]
     num_pairs: int
     block_size: int
 
 
 def moe_align_block_size(experts: torch.Tensor, num_experts: int, block_size: int) -> SortedPairs:
-    """Sort the pairs of `experts: [num_tokens, top_k]`, each expert's in whole blocks."""
+    """Sort the pairs of `experts: [num_tokens, top_k]`, each expert's in whole blocks.
+
+    experts of the pairs    0 2  1 2  0 2                             block_size 4
+    sorted_ids              0 4 - -   2 - - -   1 3 5 -   - - - -     - is 6 or more
+    expert_ids              0         1         2         3 (none)
+    """
     pairs, numbers = experts.flatten(), torch.arange(num_experts, device=experts.device)
     padding = -(pairs.unsqueeze(1) == numbers).sum(0) % block_size
     # Each expert has a block of padding; what it does not need is sorted behind all experts.
@@ -51,8 +49,8 @@ def moe_align_block_size(experts: torch.Tensor, num_experts: int, block_size: in
 @triton.jit
 def grouped_linear_kernel(
     x,  # [num_rows, in_features], contiguous
-    table,  # [num_experts, 2] addresses of matrices
-    like,  # one of the matrices, for its type
+    addresses,  # [num_experts] of matrices [out_features, in_features]
+    like,  # one of them, for its type
     out,  # [num_pairs, out_features], contiguous
     sorted_ids,
     expert_ids,
@@ -60,9 +58,9 @@ def grouped_linear_kernel(
     num_pairs,
     in_features,
     out_features,
-    output_stride,  # of a matrix
+    output_stride,
     input_stride,
-    MATRIX: tl.constexpr,  # which column of the table: matrices [out_features, in_features]
+    address_stride,
     PAIRS_A_ROW: tl.constexpr,  # of x
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
@@ -73,7 +71,7 @@ def grouped_linear_kernel(
     if expert < num_experts:
         pairs = tl.load(sorted_ids + tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
         outputs = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)[None, :]
-        weight = tl.load(table + expert * 2 + MATRIX).to(like.dtype)
+        weight = tl.load(addresses + expert * address_stride).to(like.dtype)
         sums = tl.zeros((ROWS, OUTPUTS), tl.float32)
         for first in range(0, in_features, INPUTS):
             inputs = first + tl.arange(0, INPUTS)
@@ -94,45 +92,36 @@ def grouped_linear_kernel(
 
 
 def grouped_linear(
-    x: torch.Tensor,
-    pairs: SortedPairs,
-    table: torch.Tensor,
-    like: torch.Tensor,
-    matrix: int,
-    out_features: int,
+    x: torch.Tensor, pairs: SortedPairs, addresses: torch.Tensor, like: torch.Tensor, size: int
 ) -> torch.Tensor:
-    """Multiply each pair's row of x by a matrix of its expert: [num_pairs, out_features].
+    """Multiply each pair's row of x by a matrix of its expert: [num_pairs, size].
 
-    x: [num_tokens or num_pairs, in_features]
-    table, like, matrix: the matrices are in this column of the table, and laid out like `like`
+    x: [num_tokens or num_pairs, in_features]; addresses: [num_experts]; like: any of the experts'
+    matrices, for the type and the layout
     """
-    out = x.new_empty(pairs.num_pairs, out_features)
+    out = x.new_empty(pairs.num_pairs, size)
     # Otherwise its outputs are side by side in memory.
-    strides = (x.shape[1], 1) if like.is_contiguous() else (1, out_features)
-    grouped_linear_kernel[len(pairs.expert_ids), triton.cdiv(out_features, OUTPUTS)](
-        x, table, like, out, pairs.sorted_ids, pairs.expert_ids, len(table), pairs.num_pairs,
-        x.shape[1], out_features, *strides, MATRIX=matrix, PAIRS_A_ROW=pairs.num_pairs // len(x),
-        ROWS=pairs.block_size, OUTPUTS=OUTPUTS, INPUTS=INPUTS,
+    strides = (x.shape[1], 1) if like.is_contiguous() else (1, size)
+    grouped_linear_kernel[len(pairs.expert_ids), triton.cdiv(size, OUTPUTS)](
+        x, addresses, like, out, pairs.sorted_ids, pairs.expert_ids, len(addresses),
+        pairs.num_pairs, x.shape[1], size, *strides, addresses.stride(0),
+        PAIRS_A_ROW=pairs.num_pairs // len(x), ROWS=pairs.block_size, OUTPUTS=OUTPUTS,
+        INPUTS=INPUTS,
     )  # fmt: skip
     return out
 
 
 def fused_experts(
-    x: torch.Tensor,
-    shares: torch.Tensor,
-    experts: torch.Tensor,
-    table: torch.Tensor,
-    gate_up: Any,
+    x: torch.Tensor, shares: torch.Tensor, experts: torch.Tensor, table: torch.Tensor, gate_up: Any
 ) -> torch.Tensor:
     """Run the experts of all tokens; `minivllm.runtime.model.decoder.Experts` is the reference.
 
     x: [num_tokens, hidden_size]; shares, experts: [num_tokens, top_k], as the router returns them
-    table: [num_experts, 2] int64, the addresses of each expert's gate and up in one matrix, and of
-        its down
+    table: [num_experts, 2], addresses of each expert's gate and up in one matrix, and of its down
     gate_up: the `TorchMatrix` of one expert, [2 * width, hidden_size]
     """
     weight, few = gate_up.weight, experts.numel() <= FEW_ROWS * len(table)
     pairs = moe_align_block_size(experts, len(table), FEW_ROWS if few else MANY_ROWS)
-    gated = silu_and_mul(grouped_linear(x, pairs, table, weight, 0, len(weight)))
-    results = grouped_linear(gated, pairs, table, weight, 1, x.shape[1])
+    gated = silu_and_mul(grouped_linear(x, pairs, table[:, 0], weight, len(weight)))
+    results = grouped_linear(gated, pairs, table[:, 1], weight, x.shape[1])
     return (results.view(*experts.shape, -1) * shares.unsqueeze(-1)).sum(1)

@@ -108,10 +108,7 @@ class CpuOps:
     def fused_topk(
         self, x: torch.Tensor, weight: torch.Tensor, top_k: int, normalizes: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Choose each token's experts, as `ExpertRouter` does.
-
-        x: [num_tokens, hidden_size]; weight: [num_experts, hidden_size]; both contiguous
-        """
+        """See `decoder.ExpertRouter`. weight: [num_experts, hidden_size]"""
         shares = x.new_empty(len(x), top_k)
         experts = torch.empty(shares.shape, dtype=torch.int64)
         self._library.fused_topk(
@@ -121,16 +118,11 @@ class CpuOps:
         return shares, experts
 
     def fused_experts(
-        self,
-        x: torch.Tensor,
-        shares: torch.Tensor,
-        experts: torch.Tensor,
-        table: torch.Tensor,
+        self, x: torch.Tensor, shares: torch.Tensor, experts: torch.Tensor, table: torch.Tensor,
         gate_up: Any,
-    ) -> torch.Tensor:
-        """Run the experts of all tokens; `decoder.Experts` is the reference.
+    ) -> torch.Tensor:  # fmt: skip
+        """See `decoder.Experts`. shares, experts: as `fused_topk` returns them
 
-        x: [num_tokens, hidden_size], contiguous; shares, experts: as `fused_topk` returns them
         table: `PackedMatrix.fields` of each expert's gate and up in one matrix, and of its down
         gate_up: the `CpuMatrix` of one expert
         """
