@@ -32,7 +32,7 @@ AttentionBackendName = Literal[
 LinearBackendName = Literal["auto", "cpu", "torch"]
 SpeculativeMethod = Literal["ngram", "draft_model"]
 
-CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
+CustomOp = Literal["all", "none", "fused_moe", "rms_norm", "rotary_and_cache", "silu_and_mul"]
 CustomOps = Annotated[
     list[CustomOp],
     Meta(min_length=1, description=f"a list of names from {', '.join(get_args(CustomOp))}"),
