@@ -164,10 +164,9 @@ def _roofline(L: Teacher, engine: LessonEngine) -> Say:
         "b": operations_per_byte(BATCH, BF16),
     }
     return L.say(
-        f"""The **roofline** of an {H100.name}, from its data sheet. On the slope
-        (memory-bandwidth-bound): `d`, ada's decode, and `p`, the **prefill** of her {prompt} tokens. On the
-        flat part (compute-bound): `b`, {BATCH} decodes in a batch, or {BATCH} tokens of a prompt. Most
-        prompts are longer than the corner, {H100.operations_per_byte:.0f}.""",
+        f"""The **roofline** of an {H100.name}, from its data sheet. Slope, memory-bandwidth-bound:
+        `d`, ada's decode, and `p`, the **prefill** of her {prompt} tokens. Flat, compute-bound:
+        `b`, {BATCH} decodes in a batch, or as long a prefill.""",
         figure=roofline(
             H100,
             [
@@ -267,9 +266,8 @@ def _more_programs(
     context = measured_kernels()["ladders"][-1]["context"]
     yield L.say(
         f"""Measured on an {H100.name}, one sequence of {context:,} tokens: `1` is `naive`, `2`
-        `grouped`, `3` `split`. Two query heads share a key head: 4 operations for each number of 2
-        bytes, so {OPERATIONS_PER_BYTE:.0f} per byte. A better kernel does not move to the right; it
-        comes closer to the roof.""",
+        `grouped`, `3` `split`. Two query heads share a key head: {OPERATIONS_PER_BYTE:.0f}
+        operations per byte. A better kernel only comes closer to the roof.""",
         figure=roofline(H100, points()),
     )
 
