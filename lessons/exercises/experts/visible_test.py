@@ -8,7 +8,7 @@ from torch import nn
 
 CONFIG = SimpleNamespace(
     num_experts=4, num_experts_per_tok=2, norm_topk_prob=False, hidden_size=4,
-    moe_intermediate_size=8,
+    moe_intermediate_size=8, hidden_act="silu",
 )  # fmt: skip
 SCORES = torch.tensor([[1.0, 2.0, 4.0, 1.0]]).log()
 
