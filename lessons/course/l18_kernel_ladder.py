@@ -1,5 +1,6 @@
 """Lesson 18: what a decode step must read, how fast that can be, and five attention kernels."""
 
+from minivllm import kernels
 from minivllm.events import types as ev
 from minivllm.lessons.shown.kernel_reads import SPLITS, Look, Shape
 from minivllm.lessons.shown.recorded import (
@@ -233,7 +234,9 @@ def _more_programs(
         before=lambda: xray_next_step(L, engine),
         answer=lambda: len(engine.events_of(ev.KernelTraced)[-1].programs),
     )
-    splits = _num_splits(kv_heads) if is_live else recorded().num_splits
+    splits = (
+        kernels.choose_num_splits(1, kv_heads, LONG_CONTEXT) if is_live else recorded().num_splits
+    )
     yield L.predict(
         f"""Version 3, `split`: the context is cut into parts, each with its own program, and a
         second kernel merges the results. For {LONG_CONTEXT:,} tokens this engine makes {splits}
@@ -306,9 +309,3 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
     )
     L.check("it loads every key once, too", looks["unified"].keys_read == kv_heads * CONTEXT)
     L.check("all five versions gave the same attention", all(seen.right for seen in looks.values()))
-
-
-def _num_splits(kv_heads: int) -> int:
-    from minivllm.kernels.attention.decode_split import choose_num_splits
-
-    return choose_num_splits(1, kv_heads, LONG_CONTEXT)
