@@ -10,7 +10,7 @@ from minivllm.runtime.model.custom_ops import TORCH_OPS
 
 CONFIG = SimpleNamespace(
     num_experts=4, num_experts_per_tok=2, norm_topk_prob=False, hidden_size=4,
-    moe_intermediate_size=8,
+    moe_intermediate_size=8, hidden_act="silu",
 )  # fmt: skip
 SCORES = torch.tensor([[1.0, 2.0, 4.0, 1.0]]).log()
 
