@@ -23,7 +23,7 @@ from minivllm.lessons.shown.roofline import (
 )
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import DIARY
-from minivllm.lessons.teacher.script import Script, Teacher, lesson
+from minivllm.lessons.teacher.script import Say, Script, Teacher, lesson
 
 BF16 = 2
 """Bytes of a number in bfloat16."""
@@ -35,7 +35,7 @@ BATCH = 512
 
 @lesson(
     18, "kernel-ladder", "Five attention kernels, and why memory is the limit",
-    minutes=11, pages=36, needs=("paged-attention", "batching"), track="kernels",
+    minutes=11, pages=33, needs=("paged-attention", "batching"), track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine("ada alone", num_blocks=24, block_size=16, max_num_seqs=2)
@@ -115,7 +115,7 @@ def _larger_batches(L: Teacher, engine: LessonEngine) -> Script:
         answer=lambda: round(balance * BF16 / 2),
         tolerance=0.1,
     )
-    yield from _roofline(L, engine)
+    yield _roofline(L, engine)
     yield L.predict(
         f"""And a still larger batch? Take {2 * BATCH:,} decodes in place of {BATCH}, and count only
         the work with the weights. How many times as long does a step take? [time]
@@ -156,7 +156,7 @@ def _seconds(num_sequences: int, weights: int) -> float:
     return max(moving, 2 * num_sequences * weights / H100.operations_per_second)
 
 
-def _roofline(L: Teacher, engine: LessonEngine) -> Script:
+def _roofline(L: Teacher, engine: LessonEngine) -> Say:
     """This lesson's own two steps, on the bound that the data sheet allows."""
     prompt, decode = (event.num_tokens for event in engine.events_of(ev.StepScheduled))
     intensities = {
@@ -164,28 +164,18 @@ def _roofline(L: Teacher, engine: LessonEngine) -> Script:
         "p": operations_per_byte(prompt, BF16),
         "b": operations_per_byte(BATCH, BF16),
     }
-    drawing = roofline(
-        H100,
-        [
-            Point(sign, at, min(at * H100.bytes_per_second, H100.operations_per_second))
-            for sign, at in intensities.items()
-        ],
-    )
-    yield L.say(
-        f"""The **roofline** of an {H100.name}, from its data sheet. On the slope a step is
-        memory-bandwidth-bound, on the flat part compute-bound.""",
-        figure=drawing,
+    return L.say(
+        f"""The **roofline** of an {H100.name}, from its data sheet. Slope, memory-bandwidth-bound:
+        `d`, ada's decode, and `p`, the **prefill** of her {prompt} tokens. Flat, compute-bound:
+        `b`, {BATCH} decodes in a batch, or as long a prefill.""",
+        figure=roofline(
+            H100,
+            [
+                Point(sign, at, min(at * H100.bytes_per_second, H100.operations_per_second))
+                for sign, at in intensities.items()
+            ],
+        ),
         diagram="roofline",
-    )
-    yield L.say(
-        f"""On the slope: `d`, ada's decode, and `p`, the **prefill** of her {prompt} tokens, which
-        is short. On the flat part: `b`, {BATCH} decodes in a batch, or {BATCH} tokens of a
-        prompt.""",
-        figure=drawing,
-    )
-    yield L.say(
-        f"""Most prompts are longer than the corner of the roof, {H100.operations_per_byte:.0f}
-        tokens: their prefill is compute-bound."""
     )
 
 
@@ -279,13 +269,9 @@ def _more_programs(
     context = measured_kernels()["ladders"][-1]["context"]
     yield L.say(
         f"""Measured on an {H100.name}, one sequence of {context:,} tokens: `1` is `naive`, `2`
-        `grouped`, `3` `split`. A better kernel does not move to the right; it comes closer to the
-        roof.""",
+        `grouped`, `3` `split`. Two query heads share a key head: {OPERATIONS_PER_BYTE:.0f}
+        operations per byte. A better kernel only comes closer to the roof.""",
         figure=roofline(H100, points()),
-    )
-    yield L.say(
-        f"""Why do all three stand above {OPERATIONS_PER_BYTE:.0f}? Two query heads share a key head
-        there: 4 operations for each number of 2 bytes, so {OPERATIONS_PER_BYTE:.0f} per byte."""
     )
 
 

@@ -41,12 +41,12 @@ STORIES: Mapping[str, Mapping[str, Story]] = {
     },
     "two-memories": {
         "ada": Story("Tell me a story about a dragon.", 8),
-        "ben": Story("Tell me a story about a robot.", 4),
-        "cleo": Story("Tell me a story about a pirate.", 3),
-        "dan": Story("Tell me a story about a wizard.", 3),
-        "eve": Story("Tell me a story about Dan and Rosa.", 3),
-        "gil": Story("Tell me a story about a baker.", 17),
-        "hana": Story("Tell me a story about a lighthouse.", 3),
+        "ben": Story("Tell me a story about a robot.", 10),
+        "cleo": Story("Tell me a story about a pirate.", 18),
+        "dan": Story("Tell me a story about a wizard.", 1),
+        "eve": Story("Tell me a story about Dan and Rosa.", 6),
+        "gil": Story("Tell me a story about a baker.", 13),
+        "hana": Story("Tell me a story about a lighthouse.", 15),
     },
     # Long prompts, so that there are full blocks to share; the last one is partly full.
     "parallel-sampling": {

@@ -20,7 +20,7 @@ Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from minivllm.config import EngineConfig
 from minivllm.core.admission import (
@@ -42,9 +42,6 @@ from minivllm.core.scheduler_output import (
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
-
-if TYPE_CHECKING:
-    from minivllm.kv_transfer import KVConnector
 
 
 class Scheduler:
@@ -78,8 +75,8 @@ class Scheduler:
             config.batching, config.batch_delay, config.batch_size or config.max_num_seqs
         )
         self._bus, self._drafter = bus, drafter
-        self.connector: KVConnector | None = None
-        """A second memory for blocks, set by the engine if it has one."""
+        self.connector: Any = None
+        """A second memory for blocks (`kv_transfer.connector.KVConnector`), set by the engine."""
 
     # ---- requests in and out ----
 

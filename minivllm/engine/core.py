@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from minivllm import runtime, speculation
+from minivllm import kv_transfer, runtime, speculation
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
@@ -78,10 +78,8 @@ class EngineCore:
             )
         self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
         if config.kv_transfer_config is not None:
-            from minivllm.kv_transfer import create_connector
-
             parts = config, runner, self.scheduler, clock, self.bus
-            self.scheduler.connector = create_connector(*parts)
+            self.scheduler.connector = kv_transfer.create_connector(*parts)
         self.output_processor = OutputProcessor(tokenizer)
         parts = self.scheduler, self.output_processor, tokenizer.eos_token_ids, self.names
         self.beams = BeamDriver(*parts, self.watchers.explainer, self.bus)

@@ -202,7 +202,8 @@ class Tap:
             logprobs = rows.logprobs[:, 0].tolist()
         for token_id, logprob in zip(self._shown(token_ids), logprobs, strict=True):
             self.emit(TokensSampled, name, token_id, logprob, of_step)
-        self._emit_filled()  # with asynchronous scheduling, this token can fill one (vLLM 0.32)
+        if self._filled:  # with asynchronous scheduling, this token can fill a block (vLLM 0.32)
+            self._emit_filled()
 
     # ---- blocks of a sequence ----
 

@@ -8,9 +8,9 @@ killed.
 import fcntl
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from queue import SimpleQueue
 from threading import Event, Thread
 
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from minivllm.events.state import EngineState
 from minivllm.vllm.texts import Texts
 
 MOST_WAITING = 4096  # calls of the scheduler: some seconds on a fast GPU
+_PAUSE = 0.02  # seconds: to wake a thread costs more than the hooks of a small step
 
 
 class Writer:
@@ -35,8 +36,8 @@ class Writer:
         """limit: at this size in bytes, a new file begins with the engine's state; 0: no limit"""
         self._path, self._header, self._texts, self._limit = path, header, texts, limit
         self.fold = Fold(header) if limit or self.at_once else None
-        self._next_seq, self._closed = 0, Event()
-        self._queue: SimpleQueue[list[tuple] | None] = SimpleQueue()
+        self._next_seq, self._ends, self._closed = 0, Event(), Event()
+        self._queue: deque[list[tuple]] = deque()
         self._open(None)
 
     def _open(self, state: EngineState | None) -> None:
@@ -66,9 +67,8 @@ class Writer:
                 for plain in expand([event]) if self.fold is not None else ():
                     self.fold.apply(plain)
         self._log.flush()
-        loss = self._log.loss and self._log.loss.reason
-        if loss or not os.path.exists(self._path):
-            raise EventLogError(f"{self._path} cannot be written: {loss or 'it was removed'}")
+        if self._log.loss is not None:
+            raise EventLogError(f"{self._path} cannot be written: {self._log.loss.reason}")
         if self._limit and type(event) is ev.StepEnd and self._file.tell() > self._limit:
             self._file.close()
             now = {"wall": time.time(), "mono": time.monotonic(), "first_seq": self._next_seq}
@@ -82,19 +82,22 @@ class Writer:
         Thread(target=self._run, args=(fail,), name="minivllm-recorder", daemon=True).start()
 
     def put(self, records: list[tuple]) -> None:
-        if self._queue.qsize() > MOST_WAITING:
+        if len(self._queue) > MOST_WAITING:
             raise EventLogError("the disk is slower than the scheduler")
-        self._queue.put(records)
+        self._queue.append(records)
 
     def close(self, seconds: float = 0.0) -> None:
         """Let the thread write what is left. Wait at most so long until that is done."""
-        self._queue.put(None)
+        self._ends.set()
         self._closed.wait(seconds)
 
     def _run(self, fail: Callable[[Exception], None]) -> None:
         try:
-            while (records := self._queue.get()) is not None:
-                self.take(records)
+            while not self._ends.wait(_PAUSE) or self._queue:
+                while self._queue:
+                    self.take(self._queue.popleft())
+                if not os.path.exists(self._path):
+                    raise EventLogError(f"{self._path} was removed")
         except Exception as error:
             fail(error)
         self._file.close()

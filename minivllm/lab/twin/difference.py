@@ -86,8 +86,7 @@ def read_steps(path: Path) -> tuple[dict[int, Facts], int]:
     block, and which of these are `late`, because their sequence was withdrawn in the same step.
     """
     recording = Recording(path)
-    first, steps = recording.header.reserved_blocks, defaultdict(lambda: defaultdict(list))
-    last = 0
+    first, last, steps = recording.header.reserved_blocks, 0, defaultdict(lambda: defaultdict(list))
     for event in recording.events(0, len(recording)):
         facts, name = steps[event.step], short_name(getattr(event, "seq_id", "") or "")
         match event:

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from minivllm.errors import SimulationError
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
-from minivllm.text import short_name
 
 OPTIONS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "scheduling_policy",
@@ -49,12 +48,11 @@ def read_trace(path: Path) -> TwinTrace:
     for event in recording.events(0, len(recording)):
         match event:
             case ev.RequestArrived(seq_id=name, step=step, prompt_token_ids=prompt):
-                requests[name] = TwinRequest(short_name(name), prompt, [], step, event.priority)
+                requests[name] = TwinRequest(name, prompt, [], step, event.priority)
                 unfinished[name] = event.max_tokens
             case ev.RequestForked(seq_id=name, parent=parent):
                 tokens = [*requests[parent].output_token_ids]
-                again = {"name": short_name(name), "output_token_ids": tokens}
-                requests[name] = replace(requests[parent], **again)
+                requests[name] = replace(requests[parent], name=name, output_token_ids=tokens)
                 unfinished[name] = unfinished[parent]
             case ev.TokenSampled(seq_id=name):
                 requests[name].output_token_ids.append(event.token_id)

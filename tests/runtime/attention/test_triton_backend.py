@@ -1,7 +1,5 @@
 """The triton backend, interpreted, against the reference and the torch backend."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import support.model.needs_triton  # noqa: F401
@@ -124,7 +122,7 @@ def test_on_a_cpu_auto_is_never_triton_and_triton_means_the_kernel_for_any_step(
     cpu = torch.device("cpu")
     assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) in ("cpu", "torch")
     assert choose_attention_backend("triton", spec_of(), cpu, tell=pytest.fail) == "triton:split"
-    windowed = dataclasses.replace(spec_of(), sliding_windows=(9,))
+    windowed = KVCacheSpec(1, 1, 16, 4, torch.float32, sliding_windows=(9,))
     for spec in (spec_of(kv_cache_dtype="int8_per_token_head"), windowed):
         with pytest.raises(ConfigError, match=r"triton:naive.*use triton:grouped"):
             choose_attention_backend("triton:naive", spec, cpu)

@@ -28,8 +28,7 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def windowed(model):
-    """The same model with a window in its first layer."""
+def windowed(model):  # in its first layer
     return replace(model, config=replace(model.config, sliding_window=11, sliding_layers=(0,)))
 
 

@@ -25,8 +25,7 @@ def check_fused(name: str, backend: str, asked: str) -> None:
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        ("llama-heads-of-16", "all"),
-        ("gemma3-heads-of-16", "all"),
+        *((name, "all") for name in ("llama-heads-of-16", "gemma3-heads-of-16")),
         *(("qwen3", asked) for asked in ("all", "rms_norm", "rotary_and_cache", "silu_and_mul")),
     ],
 )

@@ -40,6 +40,7 @@ def serve(change: Callable = lambda *_: None, **options: object) -> None:
         change(given["vllm_config"], given["kv_cache_config"])
         return recorder.RecordingScheduler(**given)
 
+    recorder._log.setLevel("INFO")
     recorder._log.handle = lambda record: lines.append(record.getMessage())
     options |= {"num_blocks": 40, "block_size": 16, "max_model_len": 256, "max_num_seqs": 4}
     sample = lambda *_: tokens.append(7) or [7]  # noqa: E731
