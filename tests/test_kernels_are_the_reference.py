@@ -197,8 +197,10 @@ class Mixture:
 
     def __init__(self, stored: list[list[StoredWeight]], make_matrix: type, dtype: torch.dtype):
         hidden, width = stored[0][0].in_features, stored[0][0].num_rows
-        sizes = {"hidden_size": hidden, "moe_intermediate_size": width, "num_experts": len(stored)}
-        config = SimpleNamespace(**sizes, num_experts_per_tok=2, norm_topk_prob=True)
+        config = SimpleNamespace(
+            hidden_size=hidden, moe_intermediate_size=width, hidden_act="silu",
+            num_experts=len(stored), num_experts_per_tok=2, norm_topk_prob=True,
+        )  # fmt: skip
         self.exact, self.mixture = Experts(config), Experts(config)
         router = torch.randn(len(stored), hidden).to(dtype)
         self.exact.gate.weight.data = router.double()

@@ -230,7 +230,8 @@ class ModelRunner:
             self._attention.static_inputs, self._attention.static_metadata, self._forward,
             self._max_query_len, self._model.config.hidden_size, self._model.dtype, device,
         )  # fmt: skip
-        # Which expert has how many tokens is known only when the router has run: no graph can wait.
+        # The loop over experts waits for the router, which a graph cannot. The kernels of `fused_moe`
+        # need not wait, but nobody has captured them yet.
         is_fixed = not self._model.config.num_experts
         if device.type == "cuda" and is_fixed and not self._config.enforce_eager:
             graphs.capture()

@@ -31,7 +31,7 @@ _ARCHITECTURES = {"qwen3_moe": "qwen3moe", "gemma3_text": "gemma3"}
 _MODEL_CLASSES = {
     _ARCHITECTURES.get(family.model_type, family.model_type): name
     for name, family in FAMILIES.items()
-    if family.model_type != "mistral"
+    if family.model_type not in ("mistral", "ministral")  # llama.cpp calls them llama
 }
 """GGUF architecture -> Hugging Face class."""
 _GRANITE_KEYS = {
