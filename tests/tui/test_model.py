@@ -14,17 +14,6 @@ def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:
     return model
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", "beams", "drafts"], indirect=True)
-def test_the_model_folds_what_the_engine_is(scenario) -> None:
-    model, seen = DashboardModel(scenario.header), 0
-    while scenario.step():
-        feed(model, scenario.events[seen:])
-        seen = len(scenario.events)
-        assert model.fold.state == scenario.engine.inspect()
-        letters = [model.letter(seq_id) for seq_id in model.fold.running]
-        assert all(letters) and len(set(letters)) == len(letters)
-
-
 def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> None:
     events = shared_prefix.run().events
     model = DashboardModel(shared_prefix.header)
@@ -51,7 +40,10 @@ def test_a_packed_model_is_fully_restored_and_continues_alike(scenario) -> None:
         again = MODELS.restore(header, pieces, model)
         assert again.fold.last_seq == cut - 1, "what is packed does not move"
         feed(restored, events[cut:])
-        assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
+        assert restored.fold.state == model.fold.state == scenario.engine.inspect()
+        assert restored.remembered == model.remembered
+        letters = [model.letter(seq_id) for seq_id in model.fold.running]
+        assert all(letters) and len(set(letters)) == len(letters)
         assert [panel.lines(restored, 90, 30) for panel in panels] == [
             panel.lines(model, 90, 30) for panel in panels
         ]

@@ -101,7 +101,7 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
         await press(pilot, "space", "3")
         assert app.current_mode == "lesson" and "Your guess: 3" in words(app)
         await press(pilot, "enter")
-        await press(pilot, "4")
+        await pilot.press("4")
         await until(pilot, lambda: "ada" in "".join(drawn(app, "timelines")))
         assert keys_of(app)["Lesson"] == "0"
         await pilot.press("0")
