@@ -2,11 +2,10 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from support.patience import SOON
+from support.server.live_server import wait_for
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.peers import PeerProcess
@@ -80,10 +79,8 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path):
     with PeerProcess("vllm", python_with_vllm(tmp_path, starting=starting), SETTINGS):
         peer, grandchild = map(int, pids.read_text().split())
         assert is_alive(peer) and is_alive(grandchild)
-    deadline = time.monotonic() + SOON
-    while is_alive(grandchild) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_alive(peer) and not is_alive(grandchild)
+    wait_for(lambda: not is_alive(grandchild))
+    assert not is_alive(peer)
 
 
 def test_a_peer_that_dies_is_reported_with_its_last_words(tmp_path):
