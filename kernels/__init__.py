@@ -7,6 +7,7 @@ it needs a kernel writes `from minivllm import kernels`, and `kernels.decode_nai
     reference, reference_ops      what every kernel must compute
     attention/                    decode kernels from simple to fast, prefill, a kernel for both
     kv_write, rotary, norm_act    writing the cache, copying blocks, small decoder operations
+    fused_moe                     the products of a mixture of experts, over sorted tokens
     launch_table                  warps, stages and tiles for each kernel, with measurements
     xray                          records which slots each program reads, and its softmax per tile
     compile_report                registers, spills and matrix instructions, without a GPU
@@ -20,6 +21,7 @@ __getattr__ = lazy_names("minivllm.kernels", {
     "choose_num_splits": "attention.decode_split", "decode_grouped": "attention.decode_grouped",
     "decode_naive": "attention.decode_naive", "add_rms_norm": "norm_act", "rms_norm": "norm_act",
     "silu_and_mul": "norm_act", "gelu_tanh_and_mul": "norm_act", "triton": "mode",
+    "fused_experts": "fused_moe",
 })  # fmt: skip
 
 

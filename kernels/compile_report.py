@@ -27,6 +27,7 @@ from minivllm.kernels.attention.decode_split import decode_split
 from minivllm.kernels.attention.prefill import prefill_attention
 from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.compile_launch import TARGETS, Compiled, compile_launch, record_launches
+from minivllm.kernels.fused_moe import grouped_linear, moe_align_block_size
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.norm_act import add_rms_norm, rms_norm, silu_and_mul
 from minivllm.kernels.rotary import rotary_and_cache
@@ -102,6 +103,9 @@ def operations(
     hidden, weight = empty(num_tokens, shape.hidden_size), empty(shape.hidden_size)
     gate_up = empty(num_tokens, 2 * shape.intermediate_size)
     angles = empty(num_tokens, head_size)
+    experts, table = empty(num_seqs, 2, dtype=torch.int64), empty(8, 2, dtype=torch.int64)
+    of_expert = empty(shape.intermediate_size, shape.hidden_size)
+    pairs = moe_align_block_size(experts, len(table), 16)
     decodes = (query[:num_seqs], *caches, tables, lengths, 0.125)
     batch = (*caches, tables, starts, lengths, 0.125)
     return {
@@ -124,6 +128,9 @@ def operations(
         "rms_norm": lambda: rms_norm(hidden, weight, 1e-5),
         "add_rms_norm": lambda: add_rms_norm(hidden, hidden, weight, 1e-5),
         "silu_and_mul": lambda: silu_and_mul(gate_up),
+        "grouped_linear": lambda: grouped_linear(
+            hidden[:num_seqs], pairs, table[:, 0], of_expert, len(of_expert)
+        ),
         "rotary_and_cache": lambda: rotary_and_cache(
             query, key, value, angles, angles, *caches, slots
         ),

@@ -5,6 +5,7 @@ module writes the error message. Rules that involve several fields are checked b
 itself.
 """
 
+from contextlib import suppress
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -15,11 +16,8 @@ from msgspec import Meta
 Positive = Annotated[int, Meta(ge=1)]
 
 _REFUSALS = (msgspec.ValidationError, AttributeError)
-"""What msgspec raises for a bad value.
-
-`AttributeError`: msgspec takes anything with `__getitem__`, such as a numpy scalar, for a mapping
-and calls its `keys`.
-"""
+# AttributeError: msgspec takes anything with `__getitem__`, such as a numpy scalar, for a mapping
+# and calls its `keys`.
 
 
 def check_fields(options: object, error: type[Exception], where: str = "") -> None:
@@ -54,11 +52,9 @@ def _plain(value: object) -> object:
 
 
 def _check(name: str, value: object, hint: Any, error: type[Exception]) -> None:
-    try:
+    with suppress(*_REFUSALS):
         msgspec.convert(_plain(value), hint)
         return
-    except _REFUSALS:
-        pass
     wanted = _without_none(hint)
     if get_origin(wanted) is list and isinstance(value, list):
         for element in value:

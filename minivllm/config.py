@@ -32,7 +32,7 @@ AttentionBackendName = Literal[
 LinearBackendName = Literal["auto", "cpu", "torch"]
 SpeculativeMethod = Literal["ngram", "draft_model"]
 
-CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
+CustomOp = Literal["all", "none", "fused_moe", "rms_norm", "rotary_and_cache", "silu_and_mul"]
 CustomOps = Annotated[
     list[CustomOp],
     Meta(min_length=1, description=f"a list of names from {', '.join(get_args(CustomOp))}"),
@@ -63,8 +63,7 @@ For each slot, there is a row of block ids, long enough for `max_model_len` toke
 class NestedConfig:
     """An option with fields of its own: a mapping, or a JSON object on the command line."""
 
-    option = ""
-    """The option's name."""
+    option = ""  # its name
 
     @classmethod
     def of(cls, given: object) -> Self:
@@ -73,18 +72,15 @@ class NestedConfig:
             try:
                 given = json.loads(given)
             except (ValueError, RecursionError) as error:
-                raise ConfigError(
-                    f"{cls.option} must be a JSON object ({error}); got {given!r:.100}."
-                ) from None
-        needed = [
-            item.name for item in fields(cls) if item.default is MISSING is item.default_factory
-        ]
-        others = [item.name for item in fields(cls) if item.name not in needed]
+                what = f"{cls.option} must be a JSON object ({error}); got {given!r:.100}."
+                raise ConfigError(what) from None
+        names = {item.name: item.default is MISSING is item.default_factory for item in fields(cls)}
+        needed = [name for name, is_needed in names.items() if is_needed]
+        others = [name for name, is_needed in names.items() if not is_needed]
         if not isinstance(given, Mapping) or not {*needed} <= given.keys() <= {*needed, *others}:
             must = f"must have the fields {' and '.join(needed)}, and " if needed else ""
-            raise ConfigError(
-                f"{cls.option} {must}may have {', '.join(others)}; got {given!r:.100}."
-            )
+            may = f"may have {', '.join(others)}; got {given!r:.100}."
+            raise ConfigError(f"{cls.option} {must}{may}")
         return cls(**given)
 
 
@@ -147,7 +143,6 @@ class KVTransferConfig(NestedConfig):
     kv_connector: Literal["SimpleCPUOffloadConnector"]
     """`SimpleCPUOffloadConnector`: blocks in the host's memory, see `kv_transfer.host_tier`."""
     kv_role: Literal["kv_both"] = "kv_both"
-    """The engine stores blocks and loads them."""
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
     """The connector's own options, which it checks when the engine is built."""
 

@@ -12,7 +12,7 @@ writes too much cannot pass either, because the whole cache is compared afterwar
 `tests/more/kernels/test_every_shape.py` runs the same tests for all other shapes.
 """
 
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -32,9 +32,11 @@ from support.model.paged_cases import (
 from support.model.random_weights import random_weight
 
 from minivllm.kernels import reference, reference_ops
-from minivllm.runtime.model.linear_backend import CpuMatrix
+from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
+from minivllm.runtime.model.decoder import Experts
+from minivllm.runtime.model.linear_backend import CpuMatrix, TorchMatrix
 from minivllm.runtime.quantization.formats import FORMATS
-from minivllm.runtime.quantization.stored_weight import StoredWeight
+from minivllm.runtime.quantization.stored_weight import StoredWeight, plain_weight
 
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 for_four_shapes = pytest.mark.parametrize("shape", FOUR_SHAPES, ids=str)
@@ -190,6 +192,52 @@ def test_norms_and_silu_equal_the_reference(triton, dtype, seed):
         assert_close(product, getattr(reference_ops, name)(gate_up), dtype)
 
 
+class Mixture:
+    """A layer's experts as stored (gate, up and down of each), and in float64 as the reference."""
+
+    def __init__(self, stored: list[list[StoredWeight]], make_matrix: type, dtype: torch.dtype):
+        hidden, width = stored[0][0].in_features, stored[0][0].num_rows
+        config = SimpleNamespace(
+            hidden_size=hidden, moe_intermediate_size=width, hidden_act="silu",
+            num_experts=len(stored), num_experts_per_tok=2, norm_topk_prob=True,
+        )  # fmt: skip
+        self.exact, self.mixture = Experts(config), Experts(config)
+        router = torch.randn(len(stored), hidden).to(dtype)
+        self.exact.gate.weight.data = router.double()
+        self.mixture.gate.weight.data = router.to(DEVICE)
+        for i, (*gate_up, down) in enumerate(stored):
+            exact, ours = self.exact.experts[i], self.mixture.experts[i]
+            plain = torch.cat([part.dequantize().double() for part in gate_up])
+            exact.gate_up_proj.matrix = TorchMatrix(plain)
+            exact.down_proj.matrix = TorchMatrix(down.dequantize().double())
+            ours.gate_up_proj.matrix = make_matrix(gate_up)
+            ours.down_proj.matrix = make_matrix([down])
+
+    def check(self, ops: DecoderOps, x: torch.Tensor) -> torch.Tensor:
+        actual = self.mixture(x, ops)
+        assert_close(actual, self.exact(x.double().cpu(), TORCH_OPS), x.dtype)
+        return actual
+
+
+@pytest.mark.parametrize(
+    ("dtype", "num_tokens"),
+    [(torch.float32, 1), (torch.float32, 70), (torch.bfloat16, 9), (torch.float16, 70)],
+)
+def test_experts_over_sorted_tokens_equal_the_loop_over_experts(triton, dtype, num_tokens):
+    """An expert has no tokens, some, or several blocks of them; no size fills a whole block."""
+
+    def plain(parts: list[StoredWeight]) -> TorchMatrix:
+        return TorchMatrix(plain_weight(parts, dtype, torch.device(DEVICE)))
+
+    stored = [
+        [StoredWeight.of_tensor((torch.randn(shape) / 8).to(dtype)) for shape in shapes]
+        for shapes in [((80, 72), (80, 72), (72, 80))] * 4
+    ]
+    x = torch.randn(num_tokens, 72).to(dtype).to(DEVICE)
+    ops = DecoderOps(fused_experts=triton.fused_experts)
+    Mixture(stored, plain, dtype).check(ops, x)
+
+
 # ---- in C ----
 
 
@@ -262,4 +310,23 @@ def test_a_product_in_bfloat16_is_that_of_the_rounded_inputs(shape):
     weight, x = torch.randn(shape).bfloat16(), torch.randn(33, shape[1])
     matrix = CpuMatrix([StoredWeight.of_tensor(weight)]).packed
     expected = x.bfloat16().double() @ weight.double().T
-    assert_close(ops.linear_bf16(x, matrix), expected, torch.float32)
+    assert_close(ops.linear(x, matrix, rounds=True), expected, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("formats", "hidden", "width"),
+    [("float32 float32 float32", 33, 40), ("q4_k q6_k q8_0", 256, 256), ("q4_0 q4_0 q4_1", 64, 32)],
+)
+def test_experts_in_c_equal_the_loop_over_them_and_each_token_has_the_same_bits_alone(
+    formats, hidden, width
+):
+    """Their weights are stored; gate and up can have two formats, and a panel can have padding."""
+    ops, shapes = cpu_ops(), ((width, hidden), (width, hidden), (hidden, width))
+    each = list(zip(formats.split(), shapes, strict=True))
+    stored = [[random_weight(name, *shape) for name, shape in each] for _ in range(7)]
+    layer = Mixture(stored, CpuMatrix, torch.float32)
+    fused = DecoderOps(fused_topk=ops.fused_topk, fused_experts=ops.fused_experts)
+    x = torch.randn(70, hidden)
+    together = layer.check(fused, x)
+    for first, end in ((0, 1), (1, 3), (3, 20)):
+        assert torch.equal(layer.mixture(x[first:end], fused), together[first:end])

@@ -8,12 +8,7 @@
 #include "linear.h"
 #include "operations.h"
 
-/* CpuLayers (runtime/cpu/layers.py) writes these three structs. */
-struct matrix {
-    const struct part *parts;
-    int64_t num_parts, in_features, out_stride;
-};
-
+/* CpuLayers (runtime/cpu/layers.py) writes these two structs. */
 struct layer {
     const float *input_norm, *post_attention_norm;
     char *cache;
@@ -59,11 +54,10 @@ void run_layers(const struct layer *layers, const struct shape *s, float eps, fl
                 float *workspace, int64_t num_rows, int64_t num_threads) {
     const int64_t stride = layers->qkv.out_stride, size = s->hidden_size;
     const int64_t key = s->num_heads * s->head_size, value = key + s->num_kv_heads * s->head_size;
-    multiply_by_matrix *multiply = s->rounds ? linear_bf16 : linear;
     struct space at = cut_workspace(workspace, s, stride, num_rows);
 #define MULTIPLY(x, matrix, out)                                                            \
-    multiply(x, (matrix).parts, at.turned, out, (matrix).num_parts, num_rows,              \
-             (matrix).in_features, (matrix).out_stride, num_threads)
+    linear(x, (matrix).parts, at.turned, out, (matrix).num_parts, num_rows,                \
+           (matrix).in_features, (matrix).out_stride, s->rounds, num_threads)
     for (int64_t i = 0; i < s->num_layers; i++) {
         const struct layer *layer = layers + i;
         add_rms_norm(i ? at.out : 0, hidden, layer->input_norm, at.normed, num_rows, size, eps,
@@ -79,7 +73,8 @@ void run_layers(const struct layer *layers, const struct shape *s, float eps, fl
         add_rms_norm(at.out, hidden, layer->post_attention_norm, at.normed, num_rows, size, eps,
                      num_threads);
         MULTIPLY(at.normed, layer->gate_up, at.wide);
-        silu_and_mul(at.wide, at.narrow, num_rows, s->intermediate_size, 0, num_threads);
+        silu_and_mul(at.wide, layer->gate_up.out_stride, at.narrow, num_rows, s->intermediate_size,
+                     0, num_threads);
         MULTIPLY(at.narrow, layer->down, at.out);
     }
     for (int64_t i = 0; i < num_rows * size; i++) hidden[i] += at.out[i];

@@ -40,10 +40,11 @@ _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES = {
     "add_rms_norm": (*[_POINTER] * 4, *[_INT] * 2, _FLOAT, _INT),
     "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 6),
-    "silu_and_mul": (*[_POINTER] * 2, *[_INT] * 4),
+    "silu_and_mul": (_POINTER, _INT, _POINTER, *[_INT] * 4),
     "rows_of_packed": (*[_POINTER] * 3, *[_INT] * 4),
-    "linear": (*[_POINTER] * 4, *[_INT] * 5),
-    "linear_bf16": (*[_POINTER] * 4, *[_INT] * 5),
+    "linear": (*[_POINTER] * 4, *[_INT] * 6),
+    "fused_topk": (*[_POINTER] * 4, *[_INT] * 6),
+    "fused_experts": (*[_POINTER] * 7, *[_INT] * 5),
     "run_layers": (
         *[_POINTER] * 2,
         *[_FLOAT] * 2,

@@ -63,8 +63,6 @@ const char *compiler(void) {
 #endif
 #define AHEAD 4096 /* bytes to prefetch ahead */
 
-#define MAX_PANELS_A_TASK 6 /* so few that they stay in the core's cache for all tiles of rows */
-#define TILES_A_TASK 16
 #define TURNED_A_TASK 256 /* inputs */
 #define CHUNK 32 /* inputs; a multiple of all groups that share a scale */
 /* Decoded inputs of all panels that are computed side by side. So few that they stay in the core's
@@ -162,19 +160,6 @@ INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, i
     }
 }
 
-struct product {
-    const float *x;
-    float *turned, *out;
-    int64_t num_rows, in_features, out_stride;
-    int rounds;
-    struct part part;
-    enum way way;
-    int64_t turned_size; /* of a row, in words of 32 bits */
-    /* num_panel_tasks: per TILES_A_TASK tiles of rows */
-    int64_t panels_a_task, num_panel_tasks;
-    int64_t num_turn_tasks; /* per tile of rows */
-};
-
 static int64_t rows_of_tile(const struct product *p, int64_t first) {
     return smaller(p->num_rows - first, TILE);
 }
@@ -184,18 +169,18 @@ static void turn(const void *job, int64_t item) {
     const struct product *p = job;
     int64_t first = item / p->num_turn_tasks * TILE, rows = rows_of_tile(p, first);
     int64_t first_k = item % p->num_turn_tasks * TURNED_A_TASK,
-            end = smaller(first_k + TURNED_A_TASK, p->in_features);
-    const float *x = p->x + first * p->in_features;
+            end = smaller(first_k + TURNED_A_TASK, p->matrix.in_features);
+    const float *x[TILE];
     float *tile = p->turned + first * p->turned_size;
+    for (int64_t r = 0; r < rows; r++) x[r] = row_of(p, first + r);
     if (p->way == PAIRS) {
         for (int64_t k = first_k; k < end; k += 2 * LANES)
-            turn_pairs(x + k, rows, p->in_features, smaller(end - k, 2 * LANES),
-                       tile + k / 2 * rows);
+            turn_pairs(x, rows, k, smaller(end - k, 2 * LANES), tile + k / 2 * rows);
         return;
     }
     for (int64_t k = first_k; k < end; k++) {
         for (int64_t r = 0; r < rows; r++) {
-            float number = x[r * p->in_features + k];
+            float number = x[r][k];
             uint32_t bits = p->rounds ? nearest_bf16(number) : bits_of(number);
             memcpy(tile + k * rows + r, &bits, sizeof bits);
         }
@@ -209,15 +194,15 @@ static void multiply_chunk(const struct product *p, const struct chunk *chunk, i
     for (; first < end; first += TILE) {
         int64_t rows = rows_of_tile(p, first);
         const float *x = p->turned + first * p->turned_size + first_k * rows;
-        float *to = out + first * p->out_stride;
+        float *to = out + first * p->matrix.out_stride;
         switch (chunk->way) {
             case FLOATS:
-                multiply_rows(x, rows, chunk, num_panels, FLOATS, to, p->out_stride);
+                multiply_rows(x, rows, chunk, num_panels, FLOATS, to, p->matrix.out_stride);
                 break;
             case HALVES:
-                multiply_rows(x, rows, chunk, num_panels, HALVES, to, p->out_stride);
+                multiply_rows(x, rows, chunk, num_panels, HALVES, to, p->matrix.out_stride);
                 break;
-            case PAIRS: multiply_rows(x, rows, chunk, num_panels, PAIRS, to, p->out_stride);
+            case PAIRS: multiply_rows(x, rows, chunk, num_panels, PAIRS, to, p->matrix.out_stride);
         }
     }
 }
@@ -225,8 +210,8 @@ static void multiply_chunk(const struct product *p, const struct chunk *chunk, i
 /* Prefetch about the inputs from `first` to `end` of a panel. */
 static void prefetch_inputs(const struct product *p, const uint8_t *panel, int64_t first,
                             int64_t end) {
-    int64_t from = p->part.panel_bytes * first / p->in_features,
-            to = p->part.panel_bytes * end / p->in_features;
+    int64_t from = p->part->panel_bytes * first / p->matrix.in_features,
+            to = p->part->panel_bytes * end / p->matrix.in_features;
     for (; from < to; from += LINE_BYTES) __builtin_prefetch(panel + from);
 }
 
@@ -242,10 +227,10 @@ INLINE void multiply_one_row(const struct part *part, const uint8_t *panel, cons
    because each step of a sum waits for the previous one. */
 static void multiply_in_registers(const struct product *p, const uint8_t *panels,
                                   int64_t num_panels, float *out) {
-    const struct part *part = &p->part;
+    const struct part *part = p->part;
     memset(out, 0, num_panels * LANES * sizeof *out);
-    int64_t chunk_bytes = part->panel_bytes / (p->in_features / CHUNK);
-    for (int64_t k = 0; k < p->in_features; k += CHUNK) {
+    int64_t chunk_bytes = part->panel_bytes / (p->matrix.in_features / CHUNK);
+    for (int64_t k = 0; k < p->matrix.in_features; k += CHUNK) {
         for (int64_t i = 0, side; i < num_panels; i += side) {
             const uint8_t *panel = panels + i * part->panel_bytes;
             const uint8_t *ahead = panel + (k / CHUNK + CHUNKS_AHEAD) * chunk_bytes;
@@ -254,9 +239,9 @@ static void multiply_in_registers(const struct product *p, const uint8_t *panels
                 for (int64_t b = 0; b < chunk_bytes; b += LINE_BYTES)
                     __builtin_prefetch(ahead + j * part->panel_bytes + b);
             if (side == MAX_BESIDE)
-                multiply_one_row(part, panel, MAX_BESIDE, k, p->x + k, out + i * LANES);
+                multiply_one_row(part, panel, MAX_BESIDE, k, p->turned + k, out + i * LANES);
             else
-                multiply_one_row(part, panel, 1, k, p->x + k, out + i * LANES);
+                multiply_one_row(part, panel, 1, k, p->turned + k, out + i * LANES);
         }
     }
 }
@@ -264,28 +249,28 @@ static void multiply_in_registers(const struct product *p, const uint8_t *panels
 /* Multiply a task's tiles of rows by panels that are computed side by side. */
 static void multiply_decoded(const struct product *p, const uint8_t *panels, int64_t num_panels,
                              int64_t first, int64_t end, float *out) {
-    const struct part *part = &p->part;
+    const struct part *part = p->part;
     _Alignas(LINE_BYTES) float decoded[DECODED * LANES];
     const int64_t length = DECODED / num_panels / CHUNK * CHUNK;
-    for (int64_t k = 0; k < p->in_features; k += length) {
-        int64_t end_k = smaller(k + length, p->in_features);
+    for (int64_t k = 0; k < p->matrix.in_features; k += length) {
+        int64_t end_k = smaller(k + length, p->matrix.in_features);
         for (int64_t i = 0; i < num_panels; i++) {
             const uint8_t *panel = panels + i * part->panel_bytes;
             /* With more rows, the multiplications prefetch the next chunk. */
             if (p->num_rows < PREFETCH_FROM)
-                prefetch_inputs(p, panel, end_k, smaller(end_k + length, p->in_features));
+                prefetch_inputs(p, panel, end_k, smaller(end_k + length, p->matrix.in_features));
             decode(part->format, panel, k, end_k, decoded + i * length * LANES);
         }
         struct chunk chunk = {FLOATS, decoded, length, end_k - k, k == 0,
-                              panels + part->panel_bytes * end_k / p->in_features,
-                              part->panel_bytes, part->panel_bytes / p->in_features};
+                              panels + part->panel_bytes * end_k / p->matrix.in_features,
+                              part->panel_bytes, part->panel_bytes / p->matrix.in_features};
         multiply_chunk(p, &chunk, k, num_panels, first, end, out);
     }
 }
 
 static void multiply(const void *job, int64_t item) {
     const struct product *p = job;
-    const struct part *part = &p->part;
+    const struct part *part = p->part;
     int64_t first = item / p->num_panel_tasks * TILES_A_TASK * TILE,
             end = smaller(first + TILES_A_TASK * TILE, p->num_rows),
             first_panel = item % p->num_panel_tasks * p->panels_a_task,
@@ -295,13 +280,13 @@ static void multiply(const void *job, int64_t item) {
     if (part->format == FLOAT32 || p->way != FLOATS) {
         /* At the end of a panel, this prefetches the panel after it in memory. If panels are
            computed one by one, that is the next to compute. */
-        int64_t num_inputs = p->way == PAIRS ? 2 * p->turned_size : p->in_features;
+        int64_t num_inputs = p->way == PAIRS ? 2 * p->turned_size : p->matrix.in_features;
         struct chunk all = {p->way, panels, num_inputs, num_inputs, 1, panels + AHEAD,
-                            part->panel_bytes, part->panel_bytes / p->in_features};
+                            part->panel_bytes, part->panel_bytes / p->matrix.in_features};
         multiply_chunk(p, &all, 0, num_panels, first, end, out);
         return;
     }
-    if (p->num_rows == 1 && part->format != BFLOAT16 && p->in_features % CHUNK == 0) {
+    if (p->num_rows == 1 && part->format != BFLOAT16 && p->matrix.in_features % CHUNK == 0) {
         multiply_in_registers(p, panels, num_panels, out);
         return;
     }
@@ -312,48 +297,76 @@ static void multiply(const void *job, int64_t item) {
     }
 }
 
-static enum way way_of(const struct part *part, int64_t in_features, int rounds) {
-    if (rounds && MULTIPLIES_PAIRS) return PAIRS;
-    return part->format == BFLOAT16 && in_features % 2 == 0 ? HALVES : FLOATS;
+static void prepare(struct product *p) {
+    int can_halve = p->part->format == BFLOAT16 && p->matrix.in_features % 2 == 0;
+    p->way = p->rounds && MULTIPLIES_PAIRS ? PAIRS : can_halve ? HALVES : FLOATS;
+    p->turned_size = p->way == PAIRS ? divide_up(p->matrix.in_features, 2) : p->matrix.in_features;
+    p->num_turn_tasks = divide_up(p->matrix.in_features, TURNED_A_TASK);
+    if (p->num_rows == 1 && !p->rounds) { /* a single row is in order already */
+        p->turned = (float *)row_of(p, 0);
+        p->num_turn_tasks = 0;
+    }
 }
 
-static void multiply_parts(const float *x, const struct part *parts, float *turned, float *out,
-                           int64_t num_parts, int64_t num_rows, int64_t in_features,
-                           int64_t out_stride, int64_t num_threads, int rounds) {
-    int64_t num_tiles = divide_up(num_rows, TILE);
-    for (int64_t i = 0; i < num_parts; i++) {
-        int64_t num_panels = parts[i].num_panels, num_weights = in_features * num_panels * LANES;
-        int is_long =
-            num_weights >= LONG_FROM_WEIGHTS || num_rows * num_weights >= LONG_FROM_PRODUCTS;
-        /* Use as few rounds as possible; in each round, every thread gets one task. */
-        int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
-        int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
-        enum way way = way_of(parts + i, in_features, rounds);
-        const struct product product = {
-            x, turned, out, num_rows, in_features, out_stride, rounds, parts[i],
-            way, way == PAIRS ? divide_up(in_features, 2) : in_features,
-            panels_a_task, divide_up(num_panels, panels_a_task),
-            divide_up(in_features, TURNED_A_TASK)};
-        if (turned != x && i == 0)
-            share(turn, &product, num_tiles * product.num_turn_tasks, num_threads, is_long);
-        share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks,
-              num_threads, is_long);
-    }
+const struct method exact = {TILE, 0, prepare, turn, multiply},
+                    rounded = {TILE, 1, prepare, turn, multiply};
+
+#define AT_ONCE 64
+
+/* One step of several products. */
+struct step {
+    task *run;
+    const struct product *products;
+    int64_t num_tasks[AT_ONCE], sum;
+};
+
+static void run_step(const void *job, int64_t item) {
+    const struct step *step = job;
+    int64_t i = 0;
+    for (; item >= step->num_tasks[i]; i++) item -= step->num_tasks[i];
+    step->run(step->products + i, item);
+}
+
+/* Part i of all matrices is computed together, because a part's padding overlaps the next part. */
+void multiply_all(const struct product *products, int64_t num_products, struct method method,
+                  int64_t num_threads) {
+    struct product now[AT_ONCE];
+    for (; num_products > 0; products += AT_ONCE, num_products -= AT_ONCE)
+        for (int64_t part = 0, num = 1; num; part++) {
+            struct step turns = {method.turn, now}, multiplies = {method.multiply, now};
+            int64_t num_weights = 0, num_sums = 0;
+            num = 0;
+            for (int64_t i = 0; i < smaller(num_products, AT_ONCE); i++) {
+                if (part >= products[i].matrix.num_parts) continue;
+                struct product *p = now + num;
+                *p = products[i];
+                p->part = p->matrix.parts + part;
+                /* Use as few rounds as possible; in each round, every thread gets one task. */
+                int64_t num_panels = p->part->num_panels,
+                        tiles = divide_up(p->num_rows, method.tile),
+                        num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
+                p->panels_a_task = divide_up(num_panels, num_threads * num_rounds);
+                p->num_panel_tasks = divide_up(num_panels, p->panels_a_task);
+                p->rounds = method.rounds;
+                method.prepare(p);
+                turns.sum += turns.num_tasks[num] = part ? 0 : tiles * p->num_turn_tasks;
+                multiplies.sum += multiplies.num_tasks[num++] =
+                    divide_up(tiles, TILES_A_TASK) * p->num_panel_tasks;
+                num_weights += p->matrix.in_features * num_panels * LANES;
+                num_sums += p->num_rows * p->matrix.in_features * num_panels * LANES;
+            }
+            int is_long = num_weights >= LONG_FROM_WEIGHTS || num_sums >= LONG_FROM_PRODUCTS;
+            share(run_step, &turns, turns.sum, num_threads, is_long);
+            share(run_step, &multiplies, multiplies.sum, num_threads, is_long);
+        }
 }
 
 void linear(const float *x, const struct part *parts, float *workspace, float *out,
             int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
-            int64_t num_threads) {
-    /* A single row is in order already. */
-    multiply_parts(x, parts, num_rows == 1 ? (float *)x : workspace, out, num_parts, num_rows,
-                   in_features, out_stride, num_threads, 0);
-}
-
-void linear_rounded(const float *x, const struct part *parts, float *workspace, float *out,
-                    int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
-                    int64_t num_threads) {
-    multiply_parts(x, parts, workspace, out, num_parts, num_rows, in_features, out_stride,
-                   num_threads, 1);
+            int64_t rounds, int64_t num_threads) {
+    const struct product one = {
+        {parts, num_parts, in_features, out_stride}, x, 0, num_rows, workspace, out};
+    multiply_all(&one, 1, rounds ? bf16_method() : exact, num_threads);
 }
 
 struct lookup {

@@ -25,9 +25,6 @@
 #define TILE_BYTES 1024 /* 16 rows of 64 bytes, in all tiles */
 #define LINE 64
 
-#define MAX_PANELS_A_TASK 6
-#define TILES_A_TASK 16
-
 #ifdef __AMX_BF16__
 
 #include <sys/syscall.h>
@@ -35,16 +32,6 @@
 
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18
-
-struct product {
-    const float *x;
-    uint16_t *rounded; /* [num_tiles][num_blocks][16 rows][32] */
-    float *out;
-    int64_t num_rows, in_features, out_stride;
-    struct part part;
-    int64_t num_blocks; /* of INPUTS */
-    int64_t panels_a_task, num_panel_tasks;
-};
 
 /* A process must ask Linux for the tiles' memory before its first use of them. */
 static int has_amx(void) {
@@ -54,16 +41,20 @@ static int has_amx(void) {
     return permitted;
 }
 
+static int64_t num_blocks(const struct product *p) {
+    return divide_up(p->matrix.in_features, INPUTS);
+}
+
 /* Round a tile of rows, and lay it out in tiles. Inputs past the last are zero. */
 static void round_tiles(const void *job, int64_t item) {
     const struct product *p = job;
     int64_t first = item * TILE, rows = smaller(p->num_rows - first, TILE);
-    uint16_t *tiles = p->rounded + first * p->num_blocks * INPUTS;
+    uint16_t *tiles = (uint16_t *)p->turned + first * num_blocks(p) * INPUTS;
     for (int64_t r = 0; r < rows; r++) {
-        for (int64_t block = 0; block < p->num_blocks; block++) {
-            const float *from = p->x + (first + r) * p->in_features + block * INPUTS;
+        for (int64_t block = 0; block < num_blocks(p); block++) {
+            const float *from = row_of(p, first + r) + block * INPUTS;
             float rest[INPUTS] = {0};
-            int64_t left = p->in_features - block * INPUTS;
+            int64_t left = p->matrix.in_features - block * INPUTS;
             if (left < INPUTS) from = memcpy(rest, from, left * sizeof *rest);
             uint16_t *to = tiles + (block * TILE + r) * INPUTS;
             for (int k = 0; k < INPUTS; k++) to[k] = nearest_bf16(from[k]) >> 16;
@@ -74,7 +65,7 @@ static void round_tiles(const void *job, int64_t item) {
 /* Return a tile of weights. The last one of a panel can be shorter: it is copied and padded. */
 INLINE const uint8_t *tile_of_weights(const struct product *p, const uint8_t *panel, int64_t block,
                                       uint8_t *padded) {
-    int64_t left = p->part.panel_bytes - block * TILE_BYTES;
+    int64_t left = p->part->panel_bytes - block * TILE_BYTES;
     if (left >= TILE_BYTES) return panel + block * TILE_BYTES;
     memset(padded + left, 0, TILE_BYTES - left);
     return memcpy(padded, panel + block * TILE_BYTES, left);
@@ -84,10 +75,10 @@ INLINE const uint8_t *tile_of_weights(const struct product *p, const uint8_t *pa
 #define STORE_TILE(number, to, rows)                                                   \
     do {                                                                               \
         float sums[TILE * LANES];                                                      \
-        if (rows >= TILE) _tile_stored(number, to, p->out_stride * sizeof(float));     \
+        if (rows >= TILE) _tile_stored(number, to, p->matrix.out_stride * sizeof(float));     \
         else _tile_stored(number, sums, LINE);                                         \
         for (int64_t r = 0; rows < TILE && r < rows; r++)                              \
-            store(to + r * p->out_stride, load(sums + r * LANES));                     \
+            store(to + r * p->matrix.out_stride, load(sums + r * LANES));                     \
     } while (0)
 
 /* One or two tiles of rows by one or two panels.
@@ -95,13 +86,14 @@ INLINE const uint8_t *tile_of_weights(const struct product *p, const uint8_t *pa
    rows: how many exist, from the first of the tiles */
 INLINE void multiply_panels(const struct product *p, const uint8_t *x, const int tiles,
                             const uint8_t *panel, const int panels, float *out, int64_t rows) {
-    const int64_t next_tile = p->num_blocks * TILE_BYTES, next_panel = p->part.panel_bytes;
+    const int64_t blocks = num_blocks(p);
+    const int64_t next_tile = blocks * TILE_BYTES, next_panel = p->part->panel_bytes;
     _Alignas(LINE) uint8_t padded[2][TILE_BYTES];
     _tile_zero(0);
     if (panels > 1) _tile_zero(1);
     if (tiles > 1) _tile_zero(2);
     if (tiles > 1 && panels > 1) _tile_zero(3);
-    for (int64_t block = 0; block < p->num_blocks; block++, x += TILE_BYTES) {
+    for (int64_t block = 0; block < blocks; block++, x += TILE_BYTES) {
         _tile_loadd(4, x, LINE);
         _tile_loadd(6, tile_of_weights(p, panel, block, padded[0]), LINE);
         _tile_dpbf16ps(0, 4, 6);
@@ -118,7 +110,7 @@ INLINE void multiply_panels(const struct product *p, const uint8_t *x, const int
     STORE_TILE(0, out, rows);
     if (panels > 1) STORE_TILE(1, out + LANES, rows);
     if (tiles > 1) {
-        float *below = out + TILE * p->out_stride;
+        float *below = out + TILE * p->matrix.out_stride;
         STORE_TILE(2, below, rows - TILE);
         if (panels > 1) STORE_TILE(3, below + LANES, rows - TILE);
     }
@@ -126,7 +118,7 @@ INLINE void multiply_panels(const struct product *p, const uint8_t *x, const int
 
 static void multiply_tiles(const void *job, int64_t item) {
     const struct product *p = job;
-    const struct part *part = &p->part;
+    const struct part *part = p->part;
     int64_t first = item / p->num_panel_tasks * TILES_A_TASK * TILE,
             end = smaller(first + TILES_A_TASK * TILE, p->num_rows),
             first_panel = item % p->num_panel_tasks * p->panels_a_task,
@@ -141,9 +133,11 @@ static void multiply_tiles(const void *job, int64_t item) {
     for (int i = 0; i < 8; i++) config.bytes[i] = LINE, config.rows[i] = TILE;
     _tile_loadconfig(&config);
     for (; first < end; first += 2 * TILE) {
-        const uint8_t *x = (const uint8_t *)(p->rounded + first * p->num_blocks * INPUTS);
+        const uint8_t *x =
+            (const uint8_t *)((uint16_t *)p->turned + first * num_blocks(p) * INPUTS);
         const uint8_t *w = part->panels + first_panel * part->panel_bytes;
-        float *out = p->out + first * p->out_stride + first_panel * LANES;
+        float *out = p->out + first * p->matrix.out_stride + part->first_output +
+                     first_panel * LANES;
         int64_t rows = end - first;
         for (int64_t panel = first_panel; panel < end_panel;
              panel += 2, w += 2 * part->panel_bytes, out += 2 * LANES) {
@@ -156,46 +150,19 @@ static void multiply_tiles(const void *job, int64_t item) {
     _tile_release(); /* otherwise the system saves the tiles at each change of threads */
 }
 
-static void multiply_with_amx(struct product p, int64_t num_threads) {
-    int64_t num_tiles = divide_up(p.num_rows, TILE), num_panels = p.part.num_panels,
-            num_weights = p.in_features * num_panels * LANES;
-    int is_long =
-        num_weights >= LONG_FROM_WEIGHTS || p.num_rows * num_weights >= LONG_FROM_PRODUCTS;
-    p.num_blocks = divide_up(p.in_features, INPUTS);
-    p.panels_a_task =
-        divide_up(num_panels, num_threads * divide_up(num_panels, num_threads * MAX_PANELS_A_TASK));
-    p.num_panel_tasks = divide_up(num_panels, p.panels_a_task);
-    if (!p.part.first_output) share(round_tiles, &p, num_tiles, num_threads, is_long);
-    share(multiply_tiles, &p, divide_up(num_tiles, TILES_A_TASK) * p.num_panel_tasks, num_threads,
-          is_long);
-}
+static void prepare(struct product *p) { p->num_turn_tasks = 1; }
 
-void linear_bf16(const float *x, const struct part *parts, float *workspace, float *out,
-                 int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
-                 int64_t num_threads) {
-    if (!has_amx()) {
-        linear_rounded(x, parts, workspace, out, num_parts, num_rows, in_features, out_stride,
-                       num_threads);
-        return;
-    }
-    for (int64_t i = 0; i < num_parts; i++)
-        multiply_with_amx((struct product){x, (uint16_t *)workspace, out + parts[i].first_output,
-                                           num_rows, in_features, out_stride, parts[i]},
-                          num_threads);
+struct method bf16_method(void) {
+    return has_amx() ? (struct method){TILE, 1, prepare, round_tiles, multiply_tiles} : rounded;
 }
 
 #else
 
 static int has_amx(void) { return 0; }
 
-void linear_bf16(const float *x, const struct part *parts, float *workspace, float *out,
-                 int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
-                 int64_t num_threads) {
-    linear_rounded(x, parts, workspace, out, num_parts, num_rows, in_features, out_stride,
-                   num_threads);
-}
+struct method bf16_method(void) { return rounded; }
 
 #endif
 
-/* What multiplies in `linear_bf16`; BF16_WAYS in ops.py. */
+/* What multiplies by `bf16_method`; BF16_WAYS in ops.py. */
 int64_t bf16_way(void) { return has_amx() ? 2 : MULTIPLIES_PAIRS; }

@@ -25,17 +25,17 @@ INLINE reg multiply_add_pairs(const float *x, words weights, reg sum) {
                                  (__m512bh)(bits_of(*x) - (words){0}));
 }
 
-/* Round some inputs of up to sixteen rows, and transpose them as pairs.
+/* Round the inputs from `first` of up to sixteen rows, and transpose them as pairs.
    num_inputs: at most 32; an odd one is followed by zero
    to: [divide_up(num_inputs, 2)][num_rows] pairs */
-INLINE void turn_pairs(const float *x, int64_t num_rows, int64_t row_stride, int64_t num_inputs,
+INLINE void turn_pairs(const float *const *x, int64_t num_rows, int64_t first, int64_t num_inputs,
                        float *to) {
     const uint32_t inputs = (uint32_t)((UINT64_C(1) << num_inputs) - 1);
     words pairs[LANES] = {0};
-    for (int64_t r = 0; r < num_rows; r++, x += row_stride)
+    for (int64_t r = 0; r < num_rows; r++)
         pairs[r] = (words)_mm512_cvtne2ps_pbh(
-            _mm512_maskz_loadu_ps((__mmask16)(inputs >> LANES), x + LANES),
-            _mm512_maskz_loadu_ps((__mmask16)inputs, x));
+            _mm512_maskz_loadu_ps((__mmask16)(inputs >> LANES), x[r] + first + LANES),
+            _mm512_maskz_loadu_ps((__mmask16)inputs, x[r] + first));
     TRANSPOSE_16(pairs, words)
     const __mmask16 rows = (__mmask16)((1 << num_rows) - 1);
     for (int64_t k = 0; 2 * k < num_inputs; k++)
@@ -46,7 +46,7 @@ INLINE void turn_pairs(const float *x, int64_t num_rows, int64_t row_stride, int
 
 /* Never called. */
 INLINE reg multiply_add_pairs(const float *x, words weights, reg sum) { return sum; }
-INLINE void turn_pairs(const float *x, int64_t num_rows, int64_t row_stride, int64_t num_inputs,
+INLINE void turn_pairs(const float *const *x, int64_t num_rows, int64_t first, int64_t num_inputs,
                        float *to) {}
 
 #endif

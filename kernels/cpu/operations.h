@@ -13,8 +13,8 @@ void rotary_and_cache(float *query, float *key, const float *value, int64_t quer
                       char *cache, const int64_t *slots, int64_t num_tokens, int64_t num_heads,
                       int64_t num_kv_heads, int64_t head_size, int64_t kind, int64_t num_threads);
 
-void silu_and_mul(const float *x, float *out, int64_t num_rows, int64_t size, int64_t gelu,
-                  int64_t num_threads);
+void silu_and_mul(const float *x, int64_t x_stride, float *out, int64_t num_rows, int64_t size,
+                  int64_t gelu, int64_t num_threads);
 
 void attend(const float *query, int64_t query_stride, const char *cache,
             const int64_t *block_tables, const int64_t *rows, const void *work,

@@ -1,13 +1,14 @@
 """`CpuOps`: the C kernels as operations on tensors, with the signatures of `reference_ops`.
 
 The kernels compute in float32; the weights and the KV cache that they read can be smaller. Only
-`linear_bf16` multiplies in bfloat16.
+`linear` can multiply in bfloat16.
 
 A pointer has no shape, so a kernel cannot check its arguments. `why_unsupported` checks dtype and
 head size once per engine, and each call passes the tensors' strides.
 """
 
 import ctypes
+from typing import Any
 
 import torch
 
@@ -63,7 +64,13 @@ class CpuOps:
         num_rows, size = x.shape[0], x.shape[1] // 2
         output = x.new_empty(num_rows, size)
         self._library.silu_and_mul(
-            x.data_ptr(), output.data_ptr(), num_rows, size, gelu, torch.get_num_threads()
+            x.data_ptr(),
+            2 * size,
+            output.data_ptr(),
+            num_rows,
+            size,
+            gelu,
+            torch.get_num_threads(),
         )
         return output
 
@@ -78,48 +85,66 @@ class CpuOps:
         threads = plural(torch.get_num_threads(), "thread")
         return f"{self.instructions}, {threads}, {self._library.compiler().decode()}"
 
-    def linear(self, x: torch.Tensor, matrix: PackedMatrix) -> torch.Tensor:
+    def linear(self, x: torch.Tensor, matrix: PackedMatrix, rounds: bool = False) -> torch.Tensor:
         """Multiply by a packed matrix. A row's result is the same, bit for bit, in any batch.
 
         x: [num_rows, in_features], contiguous -> [num_rows, out_features], which is a view of a
-        wider tensor if the panels have padding
-        """
-        num_rows = len(x)
-        output = x.new_empty(num_rows, matrix.padded_out_features)
-        turned = x if num_rows == 1 else torch.empty_like(x)
-        self._library.linear(
-            x.data_ptr(), matrix.parts.data_ptr(), turned.data_ptr(), output.data_ptr(),
-            len(matrix.parts), num_rows, matrix.in_features, matrix.padded_out_features,
-            torch.get_num_threads(),
-        )  # fmt: skip
-        if matrix.out_features == matrix.padded_out_features:
-            return output
-        return output[:, : matrix.out_features]
-
-    @property
-    def bf16_way(self) -> str:
-        """How `linear_bf16` multiplies: by `AMX`, `AVX512-BF16` or `float32` instructions."""
-        return BF16_WAYS[self._library.bf16_way()]
-
-    def linear_bf16(self, x: torch.Tensor, matrix: PackedMatrix) -> torch.Tensor:
-        """Round x to bfloat16 and multiply by a bfloat16 matrix, with sums in float32.
-
-        A row's result is the same, bit for bit, in any batch.
-
-        x: [num_rows, in_features] float32, contiguous; matrix: all parts in bfloat16
-        -> as `linear`
+            wider tensor if the panels have padding
+        rounds: whether x is rounded to bfloat16; then all parts of the matrix are bfloat16
         """
         num_rows, in_features = x.shape
         output = x.new_empty(num_rows, matrix.padded_out_features)
-        workspace = x.new_empty(workspace_size(num_rows, in_features))
-        self._library.linear_bf16(
+        needed = workspace_size(num_rows, in_features) if rounds else x.numel()
+        workspace = x if num_rows == 1 and not rounds else x.new_empty(needed)
+        self._library.linear(
             x.data_ptr(), matrix.parts.data_ptr(), workspace.data_ptr(), output.data_ptr(),
-            len(matrix.parts), num_rows, in_features, matrix.padded_out_features,
+            len(matrix.parts), num_rows, in_features, matrix.padded_out_features, rounds,
             torch.get_num_threads(),
         )  # fmt: skip
         if matrix.out_features == matrix.padded_out_features:
             return output
         return output[:, : matrix.out_features]
+
+    def fused_topk(
+        self, x: torch.Tensor, weight: torch.Tensor, top_k: int, normalizes: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `decoder.ExpertRouter`. weight: [num_experts, hidden_size]"""
+        shares = x.new_empty(len(x), top_k)
+        experts = torch.empty(shares.shape, dtype=torch.int64)
+        self._library.fused_topk(
+            x.data_ptr(), weight.data_ptr(), shares.data_ptr(), experts.data_ptr(),
+            len(x), *weight.shape, top_k, normalizes, torch.get_num_threads(),
+        )  # fmt: skip
+        return shares, experts
+
+    def fused_experts(
+        self, x: torch.Tensor, shares: torch.Tensor, experts: torch.Tensor, table: torch.Tensor,
+        gate_up: Any,
+    ) -> torch.Tensor:  # fmt: skip
+        """See `decoder.Experts`. shares, experts: as `fused_topk` returns them
+
+        table: `PackedMatrix.fields` of each expert's gate and up in one matrix, and of its down
+        gate_up: the `CpuMatrix` of one expert
+        """
+        output, num_pairs, num_experts = torch.empty_like(x), experts.numel(), len(table)
+        numbers = experts.new_empty(num_experts + 2 * num_pairs)
+        hidden, wide = x.shape[1], gate_up.packed.padded_out_features
+        # Every expert's rows are rounded up to whole tiles.
+        num_rows = num_pairs + (LANES - 1) * min(num_pairs, num_experts)
+        workspace = x.new_empty(
+            num_pairs * (2 * wide + hidden + LANES) + workspace_size(num_rows, max(hidden, wide))
+        )
+        self._library.fused_experts(
+            x.data_ptr(), table.data_ptr(), shares.data_ptr(), experts.data_ptr(),
+            output.data_ptr(), numbers.data_ptr(), workspace.data_ptr(),
+            *experts.shape, num_experts, gate_up.rounds, torch.get_num_threads(),
+        )  # fmt: skip
+        return output
+
+    @property
+    def bf16_way(self) -> str:
+        """How rounded inputs are multiplied: by `AMX`, `AVX512-BF16` or `float32` instructions."""
+        return BF16_WAYS[self._library.bf16_way()]
 
     def rows_of_packed(self, matrix: PackedMatrix, indices: torch.Tensor) -> torch.Tensor:
         """Look up rows of a matrix: indices: [num_rows] int64 -> [num_rows, in_features] float32.

@@ -54,3 +54,9 @@ class PackedMatrix:
         self.num_bytes = sum(part.data.nbytes for part in parts)
         self.parts = torch.tensor(described, dtype=torch.int64)
         """[num_parts, 5]: `struct part` of linear.c, for each part"""
+
+    @property
+    def fields(self) -> list[int]:
+        """`struct matrix` of linear.h."""
+        parts = self.parts
+        return [parts.data_ptr(), len(parts), self.in_features, self.padded_out_features]

@@ -1,5 +1,6 @@
 """Lesson 18: what a decode step must read, how fast that can be, and five attention kernels."""
 
+from minivllm import kernels
 from minivllm.events import types as ev
 from minivllm.lessons.shown.kernel_reads import SPLITS, Look, Shape
 from minivllm.lessons.shown.recorded import (
@@ -164,10 +165,9 @@ def _roofline(L: Teacher, engine: LessonEngine) -> Say:
         "b": operations_per_byte(BATCH, BF16),
     }
     return L.say(
-        f"""The **roofline** of an {H100.name}, from its data sheet. On the slope
-        (memory-bandwidth-bound): `d`, ada's decode, and `p`, the **prefill** of her {prompt} tokens. On the
-        flat part (compute-bound): `b`, {BATCH} decodes in a batch, or {BATCH} tokens of a prompt. Most
-        prompts are longer than the corner, {H100.operations_per_byte:.0f}.""",
+        f"""The **roofline** of an {H100.name}, from its data sheet. Slope, memory-bandwidth-bound:
+        `d`, ada's decode, and `p`, the **prefill** of her {prompt} tokens. Flat, compute-bound:
+        `b`, {BATCH} decodes in a batch, or as long a prefill.""",
         figure=roofline(
             H100,
             [
@@ -234,7 +234,9 @@ def _more_programs(
         before=lambda: xray_next_step(L, engine),
         answer=lambda: len(engine.events_of(ev.KernelTraced)[-1].programs),
     )
-    splits = _num_splits(kv_heads) if is_live else recorded().num_splits
+    splits = (
+        kernels.choose_num_splits(1, kv_heads, LONG_CONTEXT) if is_live else recorded().num_splits
+    )
     yield L.predict(
         f"""Version 3, `split`: the context is cut into parts, each with its own program, and a
         second kernel merges the results. For {LONG_CONTEXT:,} tokens this engine makes {splits}
@@ -267,9 +269,8 @@ def _more_programs(
     context = measured_kernels()["ladders"][-1]["context"]
     yield L.say(
         f"""Measured on an {H100.name}, one sequence of {context:,} tokens: `1` is `naive`, `2`
-        `grouped`, `3` `split`. Two query heads share a key head: 4 operations for each number of 2
-        bytes, so {OPERATIONS_PER_BYTE:.0f} per byte. A better kernel does not move to the right; it
-        comes closer to the roof.""",
+        `grouped`, `3` `split`. Two query heads share a key head: {OPERATIONS_PER_BYTE:.0f}
+        operations per byte. A better kernel only comes closer to the roof.""",
         figure=roofline(H100, points()),
     )
 
@@ -308,9 +309,3 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
     )
     L.check("it loads every key once, too", looks["unified"].keys_read == kv_heads * CONTEXT)
     L.check("all five versions gave the same attention", all(seen.right for seen in looks.values()))
-
-
-def _num_splits(kv_heads: int) -> int:
-    from minivllm.kernels.attention.decode_split import choose_num_splits
-
-    return choose_num_splits(1, kv_heads, LONG_CONTEXT)

@@ -62,7 +62,7 @@ class Point(NamedTuple):
     operations_per_second: float
 
 
-_ROWS, _COLUMNS_PER_OCTAVE = 7, 2
+_ROWS, _COLUMNS_PER_OCTAVE = 6, 2
 _FIRST_X, _LAST_X = -1, 10
 _FIRST_Y, _LAST_Y = -4, 10
 """The ends of the axes, as powers of 2: operations per byte, trillion operations per second."""

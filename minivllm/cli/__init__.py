@@ -23,7 +23,7 @@ GROUPS = {
     "Watch": {
         "demo": ("serving", "watch the engine serve several users at once, in the dashboard"),
         "tour": ("serving", "six stops on a running engine, in ninety seconds"),
-        "live": ("serving", "run your own engine in the dashboard: ask, pause, step, change options"),
+        "live": ("serving", "run your own engine in the dashboard: ask it, pause it, step it"),
         "replay": ("recordings", "play a recording in the dashboard, forward and back"),
         "attach": ("recordings", "watch an engine in another process"),
     },
@@ -41,14 +41,14 @@ GROUPS = {
         "to-vllm": ("lab", "print the same configuration for vLLM: a command and a script"),
     },
     "Measure": {
-        "compare": ("lab", "run the same requests through two configurations of the engine"),
-        "twin": ("lab", "run a recording's requests through vLLM's scheduler and ours: what differs?"),
-        "simulate": ("lab", "predict latency and throughput: the real scheduler, modelled step times"),
+        "compare": ("lab", "run the same requests with two configurations of the engine"),
+        "twin": ("lab", "compare vLLM's scheduler with ours on a recording's requests"),
+        "simulate": ("lab", "predict latency and throughput, with modelled step times"),
         "bench": ("lab", "measure the engine"),
     },
     "Pictures and data": {
         "shot": ("recordings", "draw a picture of any moment of a recording"),
-        "once": ("recordings", "print an engine's state from a recording, at its end or after a step"),
+        "once": ("recordings", "print an engine's state at the end of a recording or a step"),
         "export": ("recordings", "convert a recording into a trace for Perfetto"),
     },
 }  # fmt: skip
@@ -67,14 +67,15 @@ def build_parser(command: str | None = None) -> "Parser":
     parser = Parser(
         prog="minivllm",
         usage="%(prog)s [-h] [--version] COMMAND ...",
-        description="A small, fast LLM inference engine that shows its decisions as it runs.\n"
-        "New here? minivllm tour, then minivllm lesson.",
+        description="A small, fast LLM inference engine that shows its decisions as it runs.",
+        # At the end, which is what a terminal of 24 rows still shows.
+        epilog="New here? minivllm tour, then minivllm lesson.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
     listed = "\n".join(
-        f"{title}\n" + "".join(f"  {name:<8}  {says}\n" for name, (_, says) in group.items())
+        f"{title}\n" + "".join(f"  {name:<11}  {says}\n" for name, (_, says) in group.items())
         for title, group in GROUPS.items()
     )
     subparsers = parser.add_subparsers(

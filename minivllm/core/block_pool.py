@@ -141,9 +141,13 @@ class BlockPool:
         return block_hash in self._evicted_hashes
 
     def cache_block(
-        self, block: KVCacheBlock, block_hash: BlockHash, parent: BlockHash | None
-    ) -> None:
-        """Set the hash of a full block that is in use, so that later prompts can hit the block."""
+        self, block: KVCacheBlock, block_hash: BlockHash, parent: BlockHash | None,
+        seq_id: str | None = None,
+    ) -> None:  # fmt: skip
+        """Set the hash of a full block that is in use, so that later prompts can hit the block.
+
+        seq_id: whose block it is, for the event, unless it is that of the last scheduled sequence
+        """
         if block.ref_cnt == 0 or block.block_hash is not None:
             raise BlockPoolError(f"{block!r} must be in use and have no hash yet to be cached.")
         block.block_hash, block.parent_hash = block_hash, parent
@@ -151,7 +155,7 @@ class BlockPool:
         self._evicted_hashes.pop(block_hash, None)
         if self._bus.active:
             hashes = short_hash(block_hash), short_hash(parent)
-            self._bus.emit(ev.BlockHashed, block.block_id, *hashes)
+            self._bus.emit(ev.BlockHashed, block.block_id, *hashes, seq_id)
 
     def evict(self, block: KVCacheBlock) -> None:
         """Remove the hash of a block without owners, if it has a hash."""

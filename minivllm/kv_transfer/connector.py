@@ -128,9 +128,11 @@ class KVConnector(ABC):
         self._counters.external_prefix_cache_hits += num_blocks * size
         if self._bus.active:
             self._bus.emit(ev.KVLoaded, sequence.seq_id, num_blocks * size)
-        num_cached = (_num_hashed(sequence) + num_blocks) * size
-        self.loaded[sequence] = num_cached
-        self._manager.cache_full_blocks(sequence, num_cached)
+        hashes, first = sequence.block_hashes, _num_hashed(sequence)
+        self.loaded[sequence] = (first + num_blocks) * size
+        for i, block in enumerate(load.blocks[:num_blocks], first):
+            parent = hashes[i - 1] if i else None
+            self._manager.pool.cache_block(block, hashes[i], parent, sequence.seq_id)
 
     def request_finished(self, sequence: Sequence) -> None:
         """Forget a sequence that ends, whose blocks are about to be freed."""

@@ -22,31 +22,22 @@ NUM_QUANTILES = 1000
 
 class Curves(NamedTuple):
     name: str
-    first: Seq[float]
-    """Seconds to the first token of each request."""
-    between: Seq[float]
-    """Seconds between tokens."""
-    times: Seq[float]
-    """The next three values hold from one of these times to the following one, in seconds."""
-    used: Seq[float]
-    """Percent of the KV cache; so is `allocated`."""
+    first: Seq[float]  # seconds to the first token of each request
+    between: Seq[float]  # seconds between tokens
+    times: Seq[float]  # the other values hold from one of these times, in seconds, to the next
+    used: Seq[float]  # percent of the KV cache; so is `allocated`
     requests: Seq[float]
-    allocated: Seq[float] = ()
-    """Drawn as dots, if it differs from `used`."""
+    allocated: Seq[float] = ()  # drawn as dots, if it differs from `used`
 
 
 def check_plot(path: Path) -> None:
     """Raise `ConfigError` if no plot can be written to `path`. Call this before the long run."""
     if find_spec("matplotlib") is None:
-        raise ConfigError(
-            "--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'."
-        )
+        raise ConfigError("--plot needs matplotlib: pip install 'minivllm[plot]'.")
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"--plot draws {', '.join(FORMATS)}; got {path.name!r}.")
     if not os.access(path.parent, os.W_OK):
-        raise ConfigError(
-            f"--plot cannot write to the folder {path.parent}: create it, or name another folder."
-        )
+        raise ConfigError(f"--plot cannot write to the folder {path.parent}: name another folder.")
 
 
 def plot(title: str, sides: Seq[Curves], path: Path, between: str, requests: str) -> None:

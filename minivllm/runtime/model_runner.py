@@ -74,15 +74,15 @@ class ModelRunner:
         self.block_bytes = self._spec.bytes_per_block
         self.stored_kv = (self._spec.stored_name, self._spec.head_size)
         asked = config.attention_backend
-        in_c = isinstance(model.decoder.embed_tokens.matrix, CpuMatrix)
-        if asked == "auto" and model.device.type == "cpu" and not in_c:
+        matrix = type(model.decoder.embed_tokens.matrix)
+        if asked == "auto" and model.device.type == "cpu" and matrix is not CpuMatrix:
             # Our threads and those of torch's products would spin on the same cores.
             asked = "torch"
         self.attention_backend = choose_attention_backend(asked, self._spec, model.device)
         """`torch`, `cpu`, or `triton:` and a kernel version."""
         kernels = choose_kernels(config.custom_ops, self.attention_backend, model.device)
         self._fuses_rotation = "rotary_and_cache" in kernels
-        self._ops = make_ops(kernels, self.attention_backend)
+        self._ops = make_ops(kernels, self.attention_backend, matrix)
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
         self.kv_caches = self._attention.kv_caches
@@ -230,7 +230,8 @@ class ModelRunner:
             self._attention.static_inputs, self._attention.static_metadata, self._forward,
             self._max_query_len, self._model.config.hidden_size, self._model.dtype, device,
         )  # fmt: skip
-        # Which expert has how many tokens is known only when the router has run: no graph can wait.
+        # The loop over experts waits for the router, which a graph cannot. The kernels of `fused_moe`
+        # need not wait, but nobody has captured them yet.
         is_fixed = not self._model.config.num_experts
         if device.type == "cuda" and is_fixed and not self._config.enforce_eager:
             graphs.capture()

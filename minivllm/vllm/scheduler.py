@@ -27,7 +27,7 @@ _TESTED = "0.32", "0.33"
 
 
 def _option(name: str) -> str:
-    """Of MINIVLLM_RECORD, and of RECORD_LIMIT, _WITHOUT_TEXT, _VERIFY, _ANY_VERSION."""
+    """The value of the variable MINIVLLM_RECORD + name; empty if it is 0 or not set."""
     value = os.environ.get(f"MINIVLLM_RECORD{name}", "")
     return "" if value == "0" else value
 

@@ -67,9 +67,8 @@ class Writer:
                 for plain in expand([event]) if self.fold is not None else ():
                     self.fold.apply(plain)
         self._log.flush()
-        loss = self._log.loss and self._log.loss.reason
-        if loss or not os.path.exists(self._path):
-            raise EventLogError(f"{self._path} cannot be written: {loss or 'it was removed'}")
+        if self._log.loss is not None:
+            raise EventLogError(f"{self._path} cannot be written: {self._log.loss.reason}")
         if self._limit and type(event) is ev.StepEnd and self._file.tell() > self._limit:
             self._file.close()
             now = {"wall": time.time(), "mono": time.monotonic(), "first_seq": self._next_seq}
@@ -94,11 +93,11 @@ class Writer:
 
     def _run(self, fail: Callable[[Exception], None]) -> None:
         try:
-            is_last = False
-            while not is_last:
-                is_last = self._ends.wait(_PAUSE)
+            while not self._ends.wait(_PAUSE) or self._queue:
                 while self._queue:
                     self.take(self._queue.popleft())
+                if not os.path.exists(self._path):
+                    raise EventLogError(f"{self._path} was removed")
         except Exception as error:
             fail(error)
         self._file.close()

@@ -12,6 +12,8 @@ from minivllm.errors import ConfigError, SamplingError
 from minivllm.events import types as ev
 from minivllm.kv_transfer.connector import Load
 from minivllm.sampling_params import SamplingParams
+from minivllm.tui.answers.why_sequences import why_sequence
+from minivllm.tui.state.model import DashboardModel
 
 
 def evict(engine: TieredEngine, name: str = "other") -> None:
@@ -77,6 +79,22 @@ def test_a_request_that_loads_owns_its_blocks_and_waits_while_others_run():
     assert [(e.num_cached_tokens, e.step) for e in admitted] == [(16, loaded.step)]
     assert outputs["second"].outputs[0].token_ids == expected_output(prompt(18), 2)
     assert engine.fold.counters.external_prefix_cache_hits == 16
+
+
+def test_the_dashboard_says_what_a_request_waits_for_and_whose_the_loaded_blocks_are():
+    engine = TieredEngine(12, delay=lambda: 3)
+    ask_twice(engine)
+    engine.step()
+    model = DashboardModel(engine.engine.log_header())
+    for event in engine.events:
+        model.apply(event)
+    assert "waits for 4 blocks to be loaded" in why_sequence(model, "second.0")
+    seen = len(engine.events)
+    engine.run()
+    for event in engine.events[seen:]:
+        model.apply(event)
+    hashed = [event for event in engine.events[seen:] if isinstance(event, ev.BlockHashed)]
+    assert [event.seq_id for event in hashed] == ["second.0"] * 4
 
 
 def test_hits_of_the_pool_come_first_and_the_host_gives_the_rest():

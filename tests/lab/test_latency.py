@@ -6,35 +6,20 @@ from support.engine.engine_fakes import WatchedEngine
 from minivllm.lab.compare.measure import measure_latencies
 
 
-@pytest.mark.parametrize(
-    ("options", "longest"),
-    [
+def test_a_long_prompt_delays_others_only_without_chunked_prefill():
+    # Whole, it makes one gap each for ada and ben: the prompt plus a token for each of them.
+    for options, longest in (
         ({"max_num_batched_tokens": 8}, [8, 8]),
-        # One gap each for ada and ben: the whole prompt plus a token for each of them.
         ({"max_num_batched_tokens": 64, "enable_chunked_prefill": False}, [52, 52]),
-    ],
-    ids=["chunked", "whole"],
-)
-def test_a_long_prompt_delays_others_only_without_chunked_prefill(options, longest):
-    engine = WatchedEngine(max_model_len=64, enable_prefix_caching=False, **options)
-    engine.add("ada", [1, 2, 3], max_tokens=20)
-    engine.add("ben", [4, 5], max_tokens=20)
-    for _ in range(4):
-        engine.step()
-    engine.add("long", [9] * 50, max_tokens=3)
-    engine.run()
-    assert sorted(measure_latencies(engine.events).tokens_between_tokens)[-2:] == longest
-
-
-def test_a_preemption_is_a_wait_between_two_tokens():
-    engine = WatchedEngine(num_blocks=8, enable_prefix_caching=False)
-    for name in "ab":
-        engine.add(name, [1] * 9, max_tokens=14)
-    engine.run()
-    assert engine.fold.counters.num_preemptions > 0
-    waits = measure_latencies(engine.events).between_tokens
-    # A step takes 0.01 s on the virtual clock.
-    assert max(waits) > 0.05 and min(waits) == pytest.approx(0.01)
+    ):
+        engine = WatchedEngine(max_model_len=64, enable_prefix_caching=False, **options)
+        engine.add("ada", [1, 2, 3], max_tokens=20)
+        engine.add("ben", [4, 5], max_tokens=20)
+        for _ in range(4):
+            engine.step()
+        engine.add("long", [9] * 50, max_tokens=3)
+        engine.run()
+        assert sorted(measure_latencies(engine.events).tokens_between_tokens)[-2:] == longest
 
 
 def test_samples_and_beams_are_followed_from_token_to_token():

@@ -1,13 +1,13 @@
 """`minivllm simulate`: it plans what the engine plans, and its events give its own state."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 from support.engine.simulated_crowds import CPU, EVEN, STEP, config
 
-from minivllm.clock import VirtualClock
+from minivllm.clock import SimulatedClock
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.inspection import inspect_engine
 from minivllm.events import types as ev
@@ -18,6 +18,7 @@ from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.replica import TEXT, Replica, make_request
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
 from minivllm.lab.simulate.workload import CrowdOptions, at_rate, draw_crowd
+from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer, serve
 from minivllm.sampling_params import SamplingParams
 
 PLANNED = (
@@ -36,35 +37,27 @@ def decisions(events: list[ev.Event]) -> list[tuple]:
     found = []
     for event in events:
         if isinstance(event, PLANNED):
-            # The engine ends sequences before its clock has advanced by the step's time.
-            left_out = {"seq", "prompt_token_ids"} | (
-                set() if isinstance(event, ev.StepScheduled) else {"t"}
-            )
-            names = [name for name in event.__struct_fields__ if name not in left_out]
-            found.append((type(event).__name__, *((name, getattr(event, name)) for name in names)))
+            names = set(event.__struct_fields__) - {"seq", "prompt_token_ids"}
+            found.append((type(event), *((name, getattr(event, name)) for name in sorted(names))))
     return found
 
 
 def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Event]:
-    built, clock = config(model="fake", **options), VirtualClock(STEP)
-    runner = FakeRunner(built.num_gpu_blocks_override, built.block_size, built.max_model_len)
-    engine = LLMEngine(built, runner, FakeTokenizer(), clock=clock)
+    built, clock = config(model="fake", **options), SimulatedClock()
+    blocks, length = built.num_gpu_blocks_override, built.max_model_len
+    runner = ScriptedRunner(
+        blocks, length, lambda _: 7, lambda plan: clock.advance_to(clock.now() + STEP)
+    )
+    engine = LLMEngine(built, runner, ScriptedTokenizer(str, 2**32), clock=clock)
     events: list[ev.Event] = []
     engine.subscribe(events.append)
-    names: dict[int, int] = {}  # token ids of the simulation -> ids of the fake model
-    waiting = list(enumerate(crowd))
-    while waiting or engine.has_unfinished_requests():
-        while waiting and waiting[0][1].at <= clock.now():
-            number, arrival = waiting.pop(0)
-            ids = make_request(number, arrival).prompt_token_ids
-            prompt = {"prompt_token_ids": [names.setdefault(i, len(names)) for i in ids]}
-            max_tokens = arrival.output_tokens
-            params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
-            engine.add_request(str(number), prompt, params, priority=arrival.priority)
-        if engine.has_unfinished_requests():
-            engine.step()
-        else:
-            clock.num_steps += 1
+
+    def add(number: int, arrival: Arrival) -> None:
+        params = SamplingParams(temperature=0, max_tokens=arrival.output_tokens, ignore_eos=True)
+        prompt = {"prompt_token_ids": arrival.prompt(number)}
+        engine.add_request(str(number), prompt, params, priority=arrival.priority)
+
+    serve(engine, clock, [(each.at, partial(add, i, each)) for i, each in enumerate(crowd)])
     return events
 
 
@@ -78,15 +71,13 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
         ({"enable_chunked_prefill": False, "max_num_batched_tokens": 512}, ev.RequestDeferred),
         ({"max_num_batched_tokens": 16, "max_num_seqs": 8}, ev.StepScheduled),
     ],
-    ids=["usual", "short of memory", "priority", "no cache", "whole prompts", "small budget"],
+    ids=str,
 )
 def test_the_simulation_plans_what_the_engine_plans(options, kind):
-    urgent = options.get("scheduling_policy") == "priority"
-    # The engine's virtual clock has only the times at the ends of steps.
+    ranks = {} if options.get("scheduling_policy") == "priority" else {"priority": 0}
+    # The engine takes requests between two steps.
     crowd = [
-        structs.replace(
-            arrival, at=round(arrival.at / STEP) * STEP, priority=arrival.priority if urgent else 0
-        )
+        structs.replace(arrival, at=round(arrival.at / STEP) * STEP, **ranks)
         for arrival in at_rate(draw_crowd(CROWD, 512), rate=4.0)
     ]
     real, simulated = events_of_the_engine(crowd, **options), []
@@ -102,15 +93,9 @@ def state_of(replica: Replica) -> EngineState:
     """The whole state as plain data, even during a step."""
     names, explainer = SimpleNamespace(pieces={}), SimpleNamespace(grammar_of=lambda sequence: None)
     outputs = SimpleNamespace(visible_text=lambda sequence: TEXT * sequence.num_output_tokens)
-    return inspect_engine(
-        SimpleNamespace(
-            scheduler=replica.scheduler,
-            last_plan=replica.plan,
-            names=names,
-            watchers=SimpleNamespace(explainer=explainer),
-            output_processor=outputs,
-        )
-    )
+    core = {"scheduler": replica.scheduler, "last_plan": replica.plan, "names": names}
+    watchers = SimpleNamespace(explainer=explainer)
+    return inspect_engine(SimpleNamespace(**core, watchers=watchers, output_processor=outputs))
 
 
 @pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 3}])

@@ -78,10 +78,10 @@ static int check_products(void) {
         rows_of_packed(&part, indices, weights, 1, OUTPUTS, INPUTS, THREADS);
         print("weights", format, weights, sizeof weights);
         for (int64_t rows = 1; rows <= MOST_ROWS; rows++) {
-            linear(x, &part, workspace, out, 1, rows, INPUTS, OUTPUTS, THREADS);
+            linear(x, &part, workspace, out, 1, rows, INPUTS, OUTPUTS, 0, THREADS);
             is_right &= is_plain_product(x, weights, out, rows, 0);
             if (format != BFLOAT16 || bf16_way()) continue; /* other ways sum in another order */
-            linear_bf16(x, &part, workspace, out, 1, rows, INPUTS, OUTPUTS, THREADS);
+            linear(x, &part, workspace, out, 1, rows, INPUTS, OUTPUTS, 1, THREADS);
             is_right &= is_plain_product(x, weights, out, rows, 1);
         }
     }
@@ -121,7 +121,7 @@ int main(void) {
           *weight = draw_floats(size), *out = draw_floats(num_rows * size);
     add_rms_norm(x, residual, weight, out, num_rows, size, 1e-5f, THREADS);
     print("norm", size, out, num_rows * size * sizeof *out);
-    silu_and_mul(x, out, num_rows, size / 2, THREADS);
+    silu_and_mul(x, size, out, num_rows, size / 2, 0, THREADS);
     print("silu", size, out, num_rows * size / 2 * sizeof *out);
     for (int64_t kind = 0; kind < 3; kind++) {
         attend_to_cache(kind, 64, 3);

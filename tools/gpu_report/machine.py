@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from packaging.requirements import Requirement
 
-from minivllm.lab.common.environment import describe_environment
+from minivllm.lab.common.report import describe_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MIN_CAPABILITY = (8, 0)

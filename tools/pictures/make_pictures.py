@@ -81,11 +81,9 @@ SIZED = {
 
 
 def draw(name: str, path: Path) -> None:
-    arguments = [
-        str(RECORDINGS / word) if word.endswith(".jsonl") else word
-        for word in (SHOTS | SIZED)[name]
-    ]
-    status = minivllm(["shot", *arguments, "-o", str(path)])
+    words = (SHOTS | SIZED)[name]
+    found = (str(RECORDINGS / word) if word.endswith(".jsonl") else word for word in words)
+    status = minivllm(["shot", *found, "-o", str(path)])
     if status:
         sys.exit(status)
 

@@ -25,6 +25,9 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"{slower} served one request after another"
     if own[1] == "static" != other[1]:
         return f"in {slower}, new requests waited until the whole batch had ended"
+    if (loaded := b.external_prefix_cache_hits - a.external_prefix_cache_hits) > 0:
+        again = f"computed {plural(loaded, 'token')} again"
+        return f"{slower} {again}, which {faster} loaded from the host's memory"
     if a.num_preemptions > b.num_preemptions:
         return f"{slower} preempted {a.num_preemptions} times and computed that work again"
     if slow.max_num_seqs < fast.max_num_seqs:

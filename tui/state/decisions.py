@@ -42,7 +42,7 @@ PHRASES = {
     "waits.preempted_this_step": "needs {need:block} with {free} free, and no request is admitted"
     " in a step that preempted one",
     "waits.grammar_not_compiled": "waits for its grammar, which is not compiled yet",
-    "waits.waiting_for_remote_kvs": "waits until {need:block} are loaded",
+    "waits.waiting_for_remote_kvs": "waits for {need:block} to be loaded",
     "waits.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
     "waits.static_batch": "waits: the previous batch has {need:sequence} left",
     "waits.batch_delay": "waits for a full batch: {free} of {need} sequences have arrived",

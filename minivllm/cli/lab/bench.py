@@ -5,7 +5,7 @@ from importlib import import_module
 from types import ModuleType
 
 from minivllm.cli import add_command
-from minivllm.lab.common.report import add_json_argument, run_bench
+from minivllm.lab.common.report import JSON_HELP, run_bench
 
 BENCHES = {
     "throughput": "output tokens per second, also compared with transformers, vLLM and llama.cpp",
@@ -30,9 +30,10 @@ def _module(name: str) -> ModuleType:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
     for name, summary in BENCHES.items():
-        bench = add_command(benches, name, summary)
-        _module(name).add_arguments(bench)
-        add_json_argument(bench)
+        bench, module = add_command(benches, name, summary), _module(name)
+        bench.epilog = getattr(module, "EPILOG", None)
+        module.add_arguments(bench.add)
+        bench.add("--json", JSON_HELP)
 
 
 def run(args: argparse.Namespace) -> int:

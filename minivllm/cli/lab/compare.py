@@ -25,7 +25,6 @@ from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.common import report
-from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, fitted, make_trace
 from minivllm.lab.plot import check_plot
@@ -65,8 +64,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
     parser.add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a temporary folder)")
     parser.add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
-    report.add_model_arguments(parser, model="house")
-    report.add_json_argument(parser)
+    report.add_model_arguments(parser.add, model="house")
+    parser.add("--json", report.JSON_HELP)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         check_plot(Path(args.plot))
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
     with loading(args.model):
-        set_num_threads(args.num_threads)
+        report.set_num_threads(args.num_threads)
         model = runtime.load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     trace = fitted(trace, model.config.max_position_embeddings)
@@ -140,7 +139,7 @@ def _print(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
         "b": b,
         "throughput_ratio": b["throughput_tokens_per_s"] / a["throughput_tokens_per_s"],
         "identical_requests": sum(same) / len(same),
-        **describe_environment("torch"),
+        **report.describe_environment("torch"),
     }
     rows = [
         (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b)))

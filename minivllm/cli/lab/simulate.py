@@ -15,16 +15,14 @@ from minivllm.cli import options
 from minivllm.cli.recording import recording
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import add_json_argument, listed, positive_int
+from minivllm.lab.common.report import JSON_HELP, describe_environment, listed, positive_int
 from minivllm.lab.plot import check_plot
 from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
-from minivllm.lab.simulate.configurations import comfortable_rate, setups
 from minivllm.lab.simulate.fit import Fit, fit_step_times
 from minivllm.lab.simulate.measure import parse_goodput, plot_simulations
 from minivllm.lab.simulate.replica import Replica
-from minivllm.lab.simulate.report import print_answers, run_all
-from minivllm.lab.simulate.run import ROUTERS
+from minivllm.lab.simulate.report import print_answers, run_all, setups
+from minivllm.lab.simulate.run import ROUTERS, comfortable_rate
 from minivllm.lab.simulate.step_times import read_step_times
 from minivllm.lab.simulate.workload import BURSTY, CrowdOptions, check_fits, draw_crowd
 
@@ -47,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--goodput METRIC:MS", targets, nargs="+", default=[])
     add("--plot FILE", "draw the results into FILE (.svg, .png, .pdf)", type=Path)
     add("--record FILE", "record the first replica, for `minivllm replay FILE`")
-    add_json_argument(out)
+    add("--json", JSON_HELP)
 
 
 def _add_crowd(group: argparse._ArgumentGroup) -> None:

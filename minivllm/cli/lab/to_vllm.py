@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from minivllm.cli import options as cli_options
-from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
-from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
+from minivllm.lab import vllm_export
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.store import model_store
 from minivllm.text import plural
@@ -38,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     cli_options.take_model_tag(args)
     config = cli_options.engine_config(args)
-    hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
+    hardware = vllm_export.Hardware(
+        args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization
+    )
 
     if config.model.endswith(".gguf"):  # to be unpacked
         directory = model_store.resolve_for_transformers(config.model)
@@ -46,29 +47,29 @@ def run(args: argparse.Namespace) -> int:
         directory = model_store.resolve_model(config.model, weights=False)
     model = read_model_config(directory)
     max_model_len = config.max_model_len or model.max_position_embeddings
-    sizes = choose_sizes(
+    sizes = vllm_export.choose_sizes(
         model, hardware, item_size=ITEM_SIZES[config.dtype], max_model_len=max_model_len,
         tensor=args.tensor_parallel_size, pipeline=args.pipeline_parallel_size,
     )  # fmt: skip
     server = {name: getattr(args, name) for name in ("host", "port", "served_model_name")}
     name, remark = vllm_model(config.model, directory)
-    target = Deployment(name, config, sizes, hardware, server)
+    target = vllm_export.Deployment(name, config, sizes, hardware, server)
     copies = "copy" if sizes.data == 1 else "copies"
     layout = (
         f"{plural(hardware.num_gpus, 'GPU')}: {sizes.data} {copies} of the model, each on"
         f" {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline {sizes.pipeline});"
-        f" {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence of {max_model_len}"
-        f" tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
+        f" {sizes.bytes_per_gpu / 2**30:.2f} GiB of weights and one sequence of {max_model_len}"
+        f" tokens on each, {hardware.usable_bytes / 2**30:.1f} GiB usable."
     )
-    _show(target, [layout, *([remark] if remark else []), *missing_options(config)])
+    _show(target, [layout, *([remark] if remark else []), *vllm_export.missing_options(config)])
     return 0
 
 
-def _show(target: Deployment, comments: list[str]) -> None:
+def _show(target: vllm_export.Deployment, comments: list[str]) -> None:
     """Print the commands, one for each machine, and the script."""
     sizes, hardware = target.sizes, target.hardware
     print("".join(f"# {comment}\n" for comment in comments))
-    for number, command in enumerate(vllm_commands(target)):
+    for number, command in enumerate(vllm_export.vllm_commands(target)):
         if hardware.num_machines > 1:
             print(f"# On machine {number + 1} (ADDRESS is the address of machine 1):")
         print(f"{command}\n")
@@ -82,7 +83,7 @@ def _show(target: Deployment, comments: list[str]) -> None:
             " distributed_executor_backend='ray'."
         )
     print("# Beams: llm.beam_search(prompts, BeamSearchParams(...)); vLLM has no best_of.")
-    print(vllm_script(target), end="")
+    print(vllm_export.vllm_script(target), end="")
 
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:

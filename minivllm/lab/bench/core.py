@@ -1,9 +1,8 @@
 """`minivllm bench core`: the cost of planning a step, without a model and without torch.
 
-The bench times `Scheduler.schedule()` while all sequences decode. This time should depend only on
-the number of sequences. To check this, each number of sequences runs with a small and a large pool,
-and with short and long contexts. All contexts share a long prefix, so that long ones fit into the
-small pool.
+The time of `Scheduler.schedule()` should depend only on the number of sequences, which all decode.
+So each number runs with a small and a large pool, and with short and long contexts. All contexts
+share a long prefix, so that long ones fit into the small pool.
 
 Prompt lengths differ, because a sequence allocates and hashes a block every `BLOCK_SIZE` tokens. If
 all did so in the same step, the median would not show that work.
@@ -12,8 +11,9 @@ all did so in the same step, the median would not show that work.
 import argparse
 import gc
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice, product
 from random import Random
 
@@ -31,8 +31,7 @@ from minivllm.sampling_params import SamplingParams
 
 BLOCK_SIZE = 16
 VOCAB_SIZE = 50_000
-NUM_STEPS = 320
-"""Timed steps of each scenario: enough for each sequence to fill twenty blocks."""
+NUM_STEPS = 320  # timed steps of each scenario: enough for each sequence to fill twenty blocks
 POOLS, CONTEXTS = (4096, 65536), (100, 4000)
 
 
@@ -40,8 +39,7 @@ POOLS, CONTEXTS = (4096, 65536), (100, 4000)
 class CoreScenario:
     num_running: int
     num_blocks: int
-    context_len: int
-    """Tokens of each sequence when timing starts."""
+    context_len: int  # of each sequence when timing starts, in tokens
 
 
 SCENARIOS = [CoreScenario(*each) for each in product((16, 256, 1024), POOLS, CONTEXTS)]
@@ -52,19 +50,15 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
     manager = KVCacheManager(
         BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus
     )
-    config = EngineConfig(
-        max_num_seqs=scenario.num_running,
-        # all prompts fit in one step
-        max_num_batched_tokens=scenario.num_running * scenario.context_len,
-    )
+    all_prompts = scenario.num_running * scenario.context_len  # fit into one step
+    config = EngineConfig(max_num_seqs=scenario.num_running, max_num_batched_tokens=all_prompts)
     scheduler = Scheduler(config, manager, scenario.context_len + NUM_STEPS, bus)
-    rng = Random(0)
+    params = SamplingParams(max_tokens=NUM_STEPS)
+    draw = partial(Random(0).choices, range(VOCAB_SIZE))
     num_shared = (scenario.context_len - BLOCK_SIZE) // BLOCK_SIZE * BLOCK_SIZE
-    shared = [rng.randrange(VOCAB_SIZE) for _ in range(num_shared)]
+    shared = draw(k=num_shared)
     for number in range(scenario.num_running):
-        num_own = scenario.context_len - num_shared - number % BLOCK_SIZE
-        own = [rng.randrange(VOCAB_SIZE) for _ in range(num_own)]
-        params = SamplingParams(max_tokens=NUM_STEPS)
+        own = draw(k=scenario.context_len - num_shared - number % BLOCK_SIZE)
         scheduler.add_request(Request(str(number), shared + own, params, arrival_number=number))
     scheduler.schedule(now=0.0)
     return scheduler
@@ -97,10 +91,7 @@ def time_steps(scenario: CoreScenario) -> list[float]:
 
 
 def growth(medians: dict[CoreScenario, float], dimension: str, sizes: tuple[int, int]) -> float:
-    """Return the growth of the time from the first to the second size of `dimension`.
-
-    It is the median over all pairs of rows that differ only in `dimension`.
-    """
+    """Return the median growth of the time over all rows that differ only in `dimension`."""
     return statistics.median(
         medians[replace(row, **{dimension: sizes[1]})] / median
         for row, median in medians.items()
@@ -108,21 +99,19 @@ def growth(medians: dict[CoreScenario, float], dimension: str, sizes: tuple[int,
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(add: Callable[..., None]) -> None:
     """It has no options of its own."""
 
 
 def measure(args: argparse.Namespace) -> Report:
     medians: dict[CoreScenario, float] = {}
-    results, rows = [], []
+    results = []
     for scenario in tracked(SCENARIOS, "planning steps"):
-        times = time_steps(scenario)
-        median, p99 = statistics.median(times), float(np.percentile(times, 99))
-        numbers = {"median_us": median, "p99_us": p99, "max_us": max(times)}
+        median, p99, most = np.percentile(time_steps(scenario), (50, 99, 100)).tolist()
         medians[scenario] = median
+        numbers = {"median_us": median, "p99_us": p99, "max_us": most}
         results.append(asdict(scenario) | numbers)
-        sizes = (f"{size:,}" for size in asdict(scenario).values())
-        rows.append((*sizes, *(f"{number:,.0f}" for number in numbers.values())))
+    rows = [[f"{number:,.0f}" for number in result.values()] for result in results]
     at_256, at_1024 = (
         max(median for row, median in medians.items() if row.num_running == number)
         for number in (256, 1024)

@@ -4,7 +4,7 @@
     screens    processor time of each screen while every frame shows a new step
 
 Both run the real `minivllm replay` in a pseudo-terminal, without a model. The recording is of
-`traffic.py`, whose pool is full: a block map in which nothing changes would cost nothing.
+`record_traffic`, whose pool is full: a block map in which nothing changes would cost nothing.
 """
 
 import argparse
@@ -17,13 +17,13 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 from minivllm.errors import BenchError
-from minivllm.lab.bench.events import add_num_events
+from minivllm.lab.bench.events import add_num_events, record_traffic
 from minivllm.lab.common.report import Report, tracked
-from minivllm.lab.common.traffic import record_traffic
 
 PARTS = ("paint", "screens")
 COLUMNS, ROWS = 120, 36
@@ -56,22 +56,20 @@ class DashboardProcess:
         )  # fmt: skip
         os.close(slave)
 
-    def read(self, seconds: float, until: str | None = None) -> bytes:
+    def read(self, seconds: float, until: bytes = b"\0") -> bytes:
         """Read what it draws for some seconds, because a full terminal would block it."""
         output, deadline = b"", time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
+        while until not in output and (left := deadline - time.monotonic()) > 0:
             if select.select([self._terminal], [], [], left)[0]:
                 try:
                     output += os.read(self._terminal, 1 << 16)
                 except OSError:  # on Linux: the dashboard has ended
                     break
-                if until is not None and until.encode() in output:
-                    break
         return output
 
     def wait_for(self, text: str) -> float:
         """Return the seconds from the process's start until `text` appears on the screen."""
-        output = self.read(LIMIT_S, until=text)
+        output = self.read(LIMIT_S, until=text.encode())
         if text.encode() not in output:
             raise BenchError(
                 f"The dashboard did not show {text!r} in {LIMIT_S:.0f} seconds; its output ends"
@@ -102,10 +100,11 @@ class DashboardProcess:
         os.close(self._terminal)
 
 
-def first_paint(log: Path) -> float:
-    """Return the seconds from the start of `minivllm replay` to its first picture."""
-    with DashboardProcess(str(log)) as dashboard:
-        return dashboard.wait_for(f"{NUM_BLOCKS:,} blocks of")
+def first_paints(log: Path) -> Iterator[float]:
+    """Yield the seconds from the start of `minivllm replay` to its first picture."""
+    for _ in range(NUM_PAINTS):
+        with DashboardProcess(str(log)) as dashboard:
+            yield dashboard.wait_for(f"{NUM_BLOCKS:,} blocks of")
 
 
 def cpu_of_screens(log: Path) -> dict[str, float]:
@@ -115,7 +114,7 @@ def cpu_of_screens(log: Path) -> dict[str, float]:
         dashboard.wait_for(f"step {FIRST_STEP:,}")
         dashboard.wait_for(f"/{PLAYED_EVENTS // 1000:,},")  # until then, it also indexes the rest
         dashboard.press(PLAY)
-        for screen, key in SCREENS.items():
+        for screen, key in tracked(SCREENS.items(), "screens"):
             dashboard.press(key)
             dashboard.read(SETTLE_S)
             started, used = time.monotonic(), dashboard.cpu_seconds()
@@ -124,35 +123,31 @@ def cpu_of_screens(log: Path) -> dict[str, float]:
     return shares
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--part",
-        dest="parts",
-        action="append",
-        choices=PARTS,
-        help="measure only this (default: both, which takes some minutes)",
-    )
-    add_num_events(parser)
+def add_arguments(add: Callable[..., None]) -> None:
+    what = "measure only this (default: both, which takes some minutes)"
+    add("--part", what, dest="parts", action="append", choices=PARTS)
+    add_num_events(add)
 
 
 def measure(args: argparse.Namespace) -> Report:
-    result: dict[str, object] = {"blocks": NUM_BLOCKS, "textual": version("textual")}
-    rows: list[tuple[str, ...]] = []
+    paints, shares, parts = {}, {}, args.parts or PARTS
+    sizes = {"short": SHORT_EVENTS, "long": args.num_events} if "paint" in parts else {}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "recording.jsonl")
-        for part in tracked(args.parts or PARTS, "dashboard"):
-            if part == "paint":
-                paints = result[part] = {}
-                for name, num_events in ("short", SHORT_EVENTS), ("long", args.num_events):
-                    record_traffic(log, num_events, NUM_BLOCKS, seed=0)
-                    paints[name] = [first_paint(log) for _ in range(NUM_PAINTS)]
-                    median = f"{statistics.median(paints[name]):.2f} s"
-                    rows.append((f"first picture of a {name} recording", median, "0.30 s"))
-            else:
-                record_traffic(log, PLAYED_EVENTS, NUM_BLOCKS, seed=0)
-                shares = result[part] = cpu_of_screens(log)
-                for name, share in shares.items():
-                    title = f"{name}, {STEPS_PER_SECOND} steps/s, of a core"
-                    rows.append((title, f"{share:.1%}", "10 %"))
+        for name, num_events in tracked(sizes.items(), "first pictures"):
+            record_traffic(log, num_events, NUM_BLOCKS, seed=0)
+            paints[name] = list(first_paints(log))
+        if "screens" in parts:
+            record_traffic(log, PLAYED_EVENTS, NUM_BLOCKS, seed=0)
+            shares = cpu_of_screens(log)
+    rows = [
+        (f"first picture of a {name} recording", f"{statistics.median(times):.2f} s", "0.30 s")
+        for name, times in paints.items()
+    ] + [
+        (f"{name}, {STEPS_PER_SECOND} steps/s, of a core", f"{share:.1%}", "10 %")
+        for name, share in shares.items()
+    ]
     title = f"The dashboard at {COLUMNS}x{ROWS}, {NUM_BLOCKS:,} blocks"
+    result = {"blocks": NUM_BLOCKS, "textual": version("textual")}
+    result |= {name: found for name, found in (("paint", paints), ("screens", shares)) if found}
     return Report(title, ("", "measured", "goal"), rows, [], result)

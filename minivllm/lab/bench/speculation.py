@@ -16,15 +16,15 @@ of minivllm must write the same tokens.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.peers import MinivllmEngine, PeerProcess
-from minivllm.lab.bench.throughput.rounds import SETTLE_S, WARM_UP_TOKENS, measure_rounds
+from minivllm.lab.bench.throughput import rounds
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
-from minivllm.lab.common.report import Report, add_model_arguments, add_number, progress_bar
+from minivllm.lab.common.report import Report, add_model_arguments, positive_int, progress_bar
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.runtime.store.model_store import resolve_for_transformers
 from minivllm.runtime.text.tokenizer import Tokenizer
@@ -54,7 +54,7 @@ def make_requests(
 
 def _engines(
     args: argparse.Namespace, drafts: dict[str, Any], stack: ExitStack
-) -> list[MinivllmEngine | PeerProcess]:
+) -> list[rounds.MinivllmEngine | rounds.PeerProcess]:
     """Return minivllm without drafts and with them; with `--vs`, the same of vLLM."""
     length = 2 * TEXT_LEN + args.output_len
     common = {"max_model_len": length, "max_num_seqs": MAX_NUM_SEQS, "enable_prefix_caching": False}
@@ -64,11 +64,11 @@ def _engines(
             "model": str(resolve_for_transformers(args.model)), "dtype": args.dtype,
             "num_threads": args.num_threads, "speculative_config": config, **common,
         }  # fmt: skip
-        peers.append(stack.enter_context(PeerProcess("vllm", args.peer_python, settings)))
+        peers.append(stack.enter_context(rounds.PeerProcess("vllm", args.peer_python, settings)))
     common["num_gpu_blocks_override"] = MAX_NUM_SEQS * -(-length // EngineConfig().block_size)
     common["enforce_eager"] = args.enforce_eager
     ours = (
-        MinivllmEngine(args.model, args.dtype, speculative_config=config, **common)
+        rounds.MinivllmEngine(args.model, args.dtype, speculative_config=config, **common)
         for config in (None, SpeculativeConfig.of(drafts))
     )
     return [*ours, *peers]
@@ -91,15 +91,14 @@ def measure(args: argparse.Namespace) -> Report:
         for name, number, goal in WORKLOADS:
             requests = make_requests(name, number, plain.tokenizer, args.output_len)
             before = drafted.inspect().counters.spec_decode_num_accepted_tokens
-            rounds = measure_rounds(
-                engines, lambda _, same=requests: same, args.rounds, progress,
-                f"{name}, {number}", SETTLE_S if args.vs else 0.0,
-            )  # fmt: skip
+            label, settle_s = f"{name}, {number}", rounds.SETTLE_S if args.vs else 0.0
+            same = [requests] * (1 + args.rounds)
+            sides = rounds.measure_rounds(engines, same, progress, label, settle_s)
             right = drafted.inspect().counters.spec_decode_num_accepted_tokens - before
-            if rounds[0].outputs != rounds[1].outputs:
+            if sides[0].outputs != sides[1].outputs:
                 raise BenchError("minivllm wrote other tokens with drafts than without.")
-            per_request = args.rounds * args.output_len + min(args.output_len, WARM_UP_TOKENS)
-            written = number * per_request
+            in_warm_up = min(args.output_len, rounds.WARM_UP_TOKENS)
+            written = number * (args.rounds * args.output_len + in_warm_up)
             results.append(
                 {
                     "workload": name,
@@ -108,14 +107,13 @@ def measure(args: argparse.Namespace) -> Report:
                     "tokens_per_step": written / (written - right),
                     "engines": [
                         {
+                            **side.figures,
                             "name": f"{side.name}{', drafts' * (index % 2)}",
-                            "tokens_per_s": side.tokens_per_s,
-                            "runs": side.runs,
                             # To the same engine without drafts.
-                            "ratio": side.ratio(rounds[index - index % 2]),
-                            "identical_sequences": side.identical(rounds[0]),
+                            "ratio": side.ratio(sides[index - index % 2]),
+                            "identical_sequences": side.identical(sides[0]),
                         }
-                        for index, side in enumerate(rounds)
+                        for index, side in enumerate(sides)
                     ],
                 }
             )
@@ -123,26 +121,26 @@ def measure(args: argparse.Namespace) -> Report:
     return _report(args, {"speculative_config": drafts, "results": results, "peers": versions})
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_number(parser, "--rounds N", 5, "how often each workload runs on each side")
-    add_number(parser, "--output-len N", 120, "tokens that each request writes")
-    add_number(parser, "--num-speculative-tokens N", 8, "most drafts of a sequence in one step")
-    add_model_arguments(parser)
-    parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
-    parser.add_argument("--vs", choices=("vllm",), help="also measure this peer, in turns")
-    parser.add_argument(
-        "--peer-python", metavar="PATH", help="the Python of an environment with vLLM, for --vs"
-    )
+def add_arguments(add: Callable[..., None]) -> None:
+    count = {"type": positive_int}
+    add("--rounds N", "how often each workload runs on each side", default=5, **count)
+    add("--output-len N", "tokens that each request writes", default=120, **count)
+    most = "most drafts of a sequence in one step"
+    add("--num-speculative-tokens N", most, default=8, **count)
+    add_model_arguments(add)
+    add("--enforce-eager", "on a GPU: no CUDA graphs")
+    add("--vs", "also measure this peer, in turns", choices=("vllm",))
+    add("--peer-python PATH", "the Python of an environment with vLLM, for --vs")
 
 
 def _report(args: argparse.Namespace, result: dict[str, Any]) -> Report:
     rows = []
     for found in result["results"]:
-        per_step = f"{found['tokens_per_step']:.2f}"
-        cells = ("", ""), (f" (goal: {found['goal']})", per_step), ("", ""), ("", "")
-        for engine, (goal, steps) in zip(found["engines"], cells, strict=False):
-            speed, ratio = f"{engine['tokens_per_s']:.1f}", f"{engine['ratio']:.2f}{goal}"
-            same = f"{engine['identical_sequences']:.0%}"
+        for index, engine in enumerate(found["engines"]):
+            ratio, steps = f"{engine['ratio']:.2f}", ""
+            if index == 1:  # minivllm with drafts
+                ratio, steps = f"{ratio} (goal: {found['goal']})", f"{found['tokens_per_step']:.2f}"
+            speed, same = f"{engine['tokens_per_s']:.1f}", f"{engine['identical_sequences']:.0%}"
             name = f"{found['workload']}, {found['requests']}"
             rows.append((name, engine["name"], speed, ratio, steps, same))
     columns = ("requests", "engine", "tokens/s", "ratio to plain", "tokens/step", "same outputs")

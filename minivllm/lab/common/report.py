@@ -7,20 +7,30 @@ undisturbed steps.
 
 import argparse
 import json
+import os
+import platform
+import resource
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm import __version__
 from minivllm.runtime.store.model_store import ModelStore
 from minivllm.runtime.store.provenance import provenance_of
 
 DEFAULT_MODEL = "smollm2"
 DEFAULT_DTYPE = "float32"
+DTYPES = (DEFAULT_DTYPE, "bfloat16", "float16")  # no `auto`: the result must state the dtype
+MODEL_HELP = "alias, directory, .gguf file or Hugging Face id"
+DTYPE_HELP = "type of the computation and KV cache"
+JSON_HELP = "print one line of JSON; all messages go to standard error"
 
 
 def positive_int(text: str) -> int:
@@ -43,30 +53,14 @@ def listed(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return read_all
 
 
-def add_number(parser: argparse.ArgumentParser, option: str, default: int, meaning: str) -> None:
-    """Add an option for a whole number, at least 1, such as `--steps` or `--rounds N`."""
-    flag, _, metavar = option.partition(" ")
-    about = f"{meaning} (default: {default:,})"
-    kind = {"type": positive_int, "metavar": metavar or None}
-    parser.add_argument(flag, default=default, help=about, **kind)
-
-
-def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    about = "print one line of JSON; all messages go to standard error"
-    parser.add_argument("--json", action="store_true", help=about)
-
-
 def add_model_arguments(
-    parser: argparse.ArgumentParser, *, dtype: bool = True, model: str = DEFAULT_MODEL
+    add: Callable[..., None], *, model: str = DEFAULT_MODEL, dtype: bool = True
 ) -> None:
-    names = f"alias, directory, .gguf file or Hugging Face id (default: {model})"
-    parser.add_argument("--model", default=model, help=names)
+    """add: `minivllm.cli.Parser.add`"""
+    add("--model MODEL", MODEL_HELP, default=model)
     if dtype:
-        # No `auto`: the result must state the dtype.
-        names = ("float32", "bfloat16", "float16")
-        about = f"type of the computation and KV cache (default: {DEFAULT_DTYPE})"
-        parser.add_argument("--dtype", default=DEFAULT_DTYPE, choices=names, help=about)
-    add_number(parser, "--num-threads", 2, "CPU threads")
+        add("--dtype", DTYPE_HELP, choices=DTYPES, default=DEFAULT_DTYPE)
+    add("--num-threads N", "CPU threads", type=positive_int, default=2)
 
 
 def progress_bar(*, auto_refresh: bool = False) -> Progress:
@@ -88,12 +82,9 @@ class Report(NamedTuple):
     title: str
     columns: Seq[str]
     rows: Seq[Seq[str]]
-    notes: Seq[str]
-    """One line each, below the table."""
-    result: dict[str, object]
-    """The JSON."""
-    status: int = 0
-    """Exit status of the command."""
+    notes: Seq[str]  # one line each, below the table
+    result: dict[str, object]  # the JSON
+    status: int = 0  # of the command
 
 
 def run_bench(measure: Callable[[argparse.Namespace], Report], args: argparse.Namespace) -> int:
@@ -122,7 +113,9 @@ def print_report(report: Report, as_json: bool) -> None:
     console = Console(highlight=False, stderr=as_json)
     console.print(report.title, markup=False, soft_wrap=True)
     console.print(table)
-    if weights := _weights_of_default_model(result):
+    here = ModelStore().smollm2_if_here() if result.get("model") == DEFAULT_MODEL else None
+    if here is not None:  # which files the alias stands for on this machine
+        weights = str(provenance_of(here))
         result = result | {"weights": weights}
         notes = [*notes, f"{DEFAULT_MODEL} is {weights} here."]
     for note in notes:
@@ -132,9 +125,41 @@ def print_report(report: Report, as_json: bool) -> None:
         print(json.dumps(result), flush=True)
 
 
-def _weights_of_default_model(result: dict[str, object]) -> str | None:
-    """Say which files `smollm2` stands for on this machine; None for results without it."""
-    if result.get("model") != DEFAULT_MODEL:
-        return None
-    here = ModelStore().smollm2_if_here()
-    return None if here is None else str(provenance_of(here))
+def describe_environment(*packages: str) -> dict[str, object]:
+    """Return `versions` (python, minivllm, `packages`), `machine` and `preload` for the JSON."""
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            "minivllm": __version__,
+            **{package: version(package) for package in packages},
+        },
+        # Allocators and OpenMP libraries can change a speed by a quarter.
+        "preload": os.environ.get("LD_PRELOAD"),
+        "machine": {
+            "cpu": cpu_model(),
+            "cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.machine()}",
+        },
+    }
+
+
+def cpu_model() -> str:
+    """Return the processor's name, or the architecture if the name is not available."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def peak_rss_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def set_num_threads(num_threads: int) -> None:
+    """For every engine in this process."""
+    import torch  # late: it takes a second
+
+    torch.set_num_threads(num_threads)

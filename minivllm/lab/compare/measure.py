@@ -23,10 +23,8 @@ from minivllm.events.recording.recording import Recording
 class Latencies:
     """One entry per request, or per pair of neighbouring tokens that are not of the same step."""
 
-    time_to_first_token: list[float] = field(default_factory=list)
-    """Seconds from a request's arrival to its first token."""
-    between_tokens: list[float] = field(default_factory=list)
-    """Seconds from one token of a sequence to its next."""
+    time_to_first_token: list[float] = field(default_factory=list)  # seconds
+    between_tokens: list[float] = field(default_factory=list)  # seconds
     tokens_between_tokens: list[int] = field(default_factory=list)
     """Computed tokens of all sequences between the two tokens, with the second token's step."""
 
@@ -49,10 +47,9 @@ def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
                 gap = ledger.sampled(event)
                 record = ledger.sequences[event.seq_id]
                 if gap:
+                    computed = num_computed - computed_at_token[event.seq_id]
                     latencies.between_tokens.append(gap)
-                    latencies.tokens_between_tokens.append(
-                        num_computed - computed_at_token[event.seq_id]
-                    )
+                    latencies.tokens_between_tokens.append(computed)
                 elif gap is None and record.request.num_first_tokens == 1:
                     latencies.time_to_first_token.append(record.time_to_first_token)
                 computed_at_token[event.seq_id] = num_computed
@@ -77,10 +74,8 @@ class Measured:
     figures: dict[str, float | int | None]
     """As in the JSON of `minivllm compare`. Fractions are from 0 to 1; times are in seconds."""
     usage: list[KVUsage]
-    """One entry per step."""
     latencies: Latencies
-    began: float
-    """Arrival of the first request, in seconds on the run's clock (`ProcessorClock` on a CPU)."""
+    began: float  # arrival of the first request, in seconds on the run's clock
 
 
 def measure_recording(path: Path) -> Measured:

@@ -30,9 +30,7 @@ from minivllm.sampling_params import SamplingParams
 class Run:
     recording: Path
     measured: Measured
-    """What the recording says."""
     clock: Literal["processor", "wall"]
-    """The clock that measures the seconds in the recording."""
     outputs: dict[str, list[list[int]]]
     """Request id -> token ids of each output of the request."""
 
@@ -56,15 +54,14 @@ def run_trace(
     _warm_up(LLMEngine.from_model(config, model))
     # On a GPU, processor time leaves out the wait for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
-    engine = LLMEngine.from_model(
-        config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()
-    )
+    clock = ProcessorClock() if on_cpu else MonotonicClock()
+    engine = LLMEngine.from_model(config, model, clock=clock)
     gc.collect()
     with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         outputs = play(engine, trace, watch)
-    clock = "processor" if on_cpu else "wall"
-    return Run(recording, measure_recording(recording), clock, outputs)
+    name = "processor" if on_cpu else "wall"
+    return Run(recording, measure_recording(recording), name, outputs)
 
 
 def play(
@@ -76,10 +73,8 @@ def play(
     player.before_step()
     steps = count(1)
     while not player.over:
-        for output in engine.step():
-            outputs[output.request_id] = [
-                list(completion.token_ids) for completion in output.outputs
-            ]
+        for request in engine.step():
+            outputs[request.request_id] = [list(output.token_ids) for output in request.outputs]
         watch(next(steps), len(outputs))
         player.before_step()
     return outputs
@@ -93,17 +88,13 @@ def _warm_up(engine: LLMEngine) -> None:
 
 
 def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
-    """Draw both sides, each with its name."""
-    sides = [
-        Curves(
-            name,
-            run.measured.latencies.time_to_first_token,
-            run.measured.latencies.between_tokens,
-            times=[sample.t - run.measured.began for sample in run.measured.usage],
-            used=[100 * sample.used / sample.total for sample in run.measured.usage],
-            requests=[sample.num_running for sample in run.measured.usage],
-            allocated=[100 * sample.allocated / sample.total for sample in run.measured.usage],
-        )
-        for name, run in runs
-    ]
+    sides = []
+    for name, run in runs:
+        usage, latencies = run.measured.usage, run.measured.latencies
+        times = [sample.t - run.measured.began for sample in usage]
+        used = [100 * sample.used / sample.total for sample in usage]
+        allocated = [100 * sample.allocated / sample.total for sample in usage]
+        running = [sample.num_running for sample in usage]
+        seconds = latencies.time_to_first_token, latencies.between_tokens
+        sides.append(Curves(name, *seconds, times, used, running, allocated))
     plot(title, sides, path, "Time between tokens", "Requests running at once")

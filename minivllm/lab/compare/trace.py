@@ -1,8 +1,9 @@
 """Traces: the same requests in the same order for both sides of a comparison.
 
 A trace is one of the demo's scenarios, or requests with random lengths that all arrive at the
-start, or agents, whose prompts grow from turn to turn. Every request generates `max_tokens` tokens, so that neither side wins with shorter answers.
-With random lengths, `max_model_len` is longer than any request: a server cannot know them before.
+start, or agents, whose prompts grow from turn to turn. Every request generates `max_tokens` tokens,
+so that neither side wins with shorter answers. With random lengths, `max_model_len` is longer than
+any request: a server cannot know them before.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _OPTIONS = {
 }
 AGENTS = "agents"
 _NUM_AGENTS, _NUM_TURNS, _TURN_TOKENS = 16, 10, 100
-"""Each agent's last prompt takes 63 blocks of 16 tokens, so a quarter of them all are 252 blocks."""
+"""Each agent's last prompt takes 63 blocks of 16 tokens: a quarter of them all are 252 blocks."""
 TRACE_NAMES = (*LENGTHS, AGENTS, *SCENARIOS)
 
 

@@ -1,4 +1,4 @@
-"""What the page calls: text in, text out, so that nothing of Python's reaches JavaScript.
+"""What the page calls: JSON in, JSON out, so that nothing of Python's reaches JavaScript.
 
 Files are in the current folder, which belongs to the web worker alone.
 """
@@ -14,27 +14,21 @@ HERE = Path()
 
 
 def methods() -> str:
-    """JSON: the core's methods with their source."""
     return json.dumps([method._asdict() for method in core_methods()])
 
 
 def play_text(question: str) -> str:
-    """Answer `play`'s question; both are JSON."""
     return json.dumps(play(json.loads(question), HERE))
 
 
 def exercises() -> str:
-    """JSON: the exercises that can be checked here."""
     found = [{"name": own.name, "title": own.title, "level": own.level} for own in exercises_here()]
     return json.dumps(found)
 
 
 def exercise_text(name: str) -> str:
-    """JSON: the file with which a student begins."""
     return json.dumps(start_of(name))
 
 
 def check_text(question: str) -> str:
-    """Check an exercise: `{"name": ..., "text": ...}`."""
-    asked = json.loads(question)
-    return json.dumps(check_exercise(asked["name"], asked["text"], HERE))
+    return json.dumps(check_exercise(**json.loads(question), folder=HERE))

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-TOOL = 4
-"""A tool id that Python reserves for nobody."""
+TOOL = 4  # a tool id that Python reserves for nobody
 
 
 class PlayTimeUpError(BaseException):
@@ -38,11 +37,11 @@ def stop_after(
             raise error
         return None
 
-    events = monitoring.events.PY_START | monitoring.events.JUMP
+    start, jump = monitoring.events.PY_START, monitoring.events.JUMP
     monitoring.use_tool_id(TOOL, "minivllm playground")
-    for event in (monitoring.events.PY_START, monitoring.events.JUMP):
-        monitoring.register_callback(TOOL, event, look)
-    monitoring.set_events(TOOL, events)
+    monitoring.register_callback(TOOL, start, look)
+    monitoring.register_callback(TOOL, jump, look)
+    monitoring.set_events(TOOL, start | jump)
     try:
         yield
     finally:

@@ -26,19 +26,15 @@ class EditError(ValueError):
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
-        self.line = line
-        """Line in the editor, from 1; None if no line is at fault."""
+        self.line = line  # in the editor, from 1; None if no line is at fault
 
 
 class CoreMethod(NamedTuple):
     module: str
-    name: str
-    """Such as `Scheduler._preempt`."""
-    first: int
-    """The method's first line in its file, from 1, including decorators; `end` is its last."""
+    name: str  # such as `Scheduler._preempt`
+    first: int  # line in its file, from 1, including decorators; `end` is the last
     end: int
-    source: str
-    """Without the indentation of the class."""
+    source: str  # without the indentation of the class
 
 
 def core_methods() -> list[CoreMethod]:
@@ -59,7 +55,7 @@ def core_methods() -> list[CoreMethod]:
 def find_method(module: str, name: str) -> CoreMethod:
     """Raises `EditError` if the core has no such method."""
     for method in core_methods():
-        if (method.module, method.name) == (module, name):
+        if method[:2] == (module, name):
             return method
     raise EditError(f"The core has no method {name} in {module}: choose one of the list.")
 
@@ -76,10 +72,8 @@ def module_with(method: CoreMethod, text: str) -> str:
         raise EditError(f"SyntaxError in line {error.lineno}: {error.msg}.", error.lineno) from None
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if len(tree.body) != 1 or names != [short]:
-        raise EditError(
-            f"The editor must contain exactly one function, {short}, because the engine calls it"
-            " by this name."
-        )
+        why = "because the engine calls it by this name"
+        raise EditError(f"The editor must contain exactly one function, {short}, {why}.")
     lines = _source(method.module).splitlines()
     first = lines[method.first - 1]
     margin = first[: len(first) - len(first.lstrip())]

@@ -29,14 +29,11 @@ ARRIVALS = "arrivals.csv"
 
 
 class Mishap(NamedTuple):
-    """Why the reader's side did not come to its end."""
+    """Why the reader's side did not come to its end, in one sentence."""
 
     error: str
-    """One sentence."""
-    line: int | None = None
-    """Line in the editor, from 1; None if the cause is elsewhere."""
-    recording: str = ""
-    """The run up to there."""
+    line: int | None = None  # in the editor, from 1; None if the cause is elsewhere
+    recording: str = ""  # the run up to there
 
 
 def play(question: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -49,10 +46,8 @@ def play(question: dict[str, Any], folder: Path) -> dict[str, Any]:
     original = {**question, "edit": None}
     if not question.get("options_for_both"):
         original["options"] = {}
-    return {
-        "original": _try(original, None, "", folder / "original.jsonl"),
-        "yours": _yours(question, folder),
-    }
+    sides = {"original": _try(original, None, "", folder / "original.jsonl")}
+    return sides | {"yours": _yours(question, folder)}
 
 
 def _yours(question: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -80,19 +75,14 @@ def _try(
             if method is not None:
                 imports = import_module("minivllm.lessons.checker.child.imports")
                 imports.import_files({method.module: Path(file)})
-            return _play(question, path, check=method is not None)
+            side = import_module("minivllm.lab.playground.side")  # the engine as it is now
+            run = convert(question["run"], side.RecordedRun, strict=False)
+            if question.get("arrivals"):
+                run = side.run_of_arrivals(path.with_name(ARRIVALS), run)
+            return side.play_side(run, question.get("options", {}), path, method is not None)
     except (Exception, PlayTimeUpError) as error:
         until = path.read_text(encoding="utf-8") if path.exists() else ""
         return _explained(error, method, file)._replace(recording=until)._asdict()
-
-
-def _play(question: dict[str, Any], path: Path, check: bool) -> dict[str, Any]:
-    """Import the engine as it is now, and play one side."""
-    side = import_module("minivllm.lab.playground.side")
-    run = convert(question["run"], side.RecordedRun, strict=False)
-    if question.get("arrivals"):
-        run = side.run_of_arrivals(path.with_name(ARRIVALS), run)
-    return side.play_side(run, question.get("options", {}), path, check)
 
 
 def _explained(error: BaseException, method: CoreMethod | None, file: str) -> Mishap:
@@ -119,11 +109,9 @@ def _explained(error: BaseException, method: CoreMethod | None, file: str) -> Mi
 
 def _line_in_editor(error: BaseException, method: CoreMethod, file: str) -> int | None:
     """The last line of the edited method in the traceback of `error` or of its causes."""
-    cause: BaseException | None = error
-    while cause is not None:
-        for frame in reversed(traceback.extract_tb(cause.__traceback__)):
-            # Only the method was edited; what follows it has moved, but it is not in the editor.
-            if frame.filename == file and frame.name == method.name.rpartition(".")[2]:
-                return frame.lineno - method.first + 1
-        cause = cause.__cause__ or cause.__context__
-    return None
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        # Only the method was edited; what follows it has moved, but it is not in the editor.
+        if frame.filename == file and frame.name == method.name.rpartition(".")[2]:
+            return frame.lineno - method.first + 1
+    cause = error.__cause__ or error.__context__
+    return None if cause is None else _line_in_editor(cause, method, file)

@@ -17,11 +17,9 @@ from minivllm.lab.compare.measure import measure_recording
 from minivllm.lab.race.rerun import RecordedRequest, RecordedRun, options_of, plan_side, rerun
 from minivllm.lab.simulate.arrivals import read_arrivals
 
-MOST_BLOCKS = 4096
-"""More blocks take longer than a reader waits, and the page cannot draw them."""
+MOST_BLOCKS = 4096  # more blocks take longer than a reader waits, and the page cannot draw them
 MOST_REQUESTS = 200
-MOST_TOKENS = 50_000
-"""A browser runs a few thousand steps in the time that a reader waits."""
+MOST_TOKENS = 50_000  # a browser runs a few thousand steps in the time that a reader waits
 DOT = "·"
 
 
@@ -38,17 +36,13 @@ def play_side(
     known = options_of(run.header)
     if unknown := [name for name in options if name not in known]:
         raise ConfigError(f"There is no option {unknown[0]} here: use {', '.join(known)}.")
-    side = plan_side(run, {**options, "check_invariants": check})
-    if side.config.num_gpu_blocks_override > MOST_BLOCKS:
-        raise ConfigError(
-            f"The playground has at most {MOST_BLOCKS} blocks; got"
-            f" {side.config.num_gpu_blocks_override}."
-        )
-    rerun(run, side, path)
-    return {
-        "figures": measure_recording(path).figures,
-        "recording": path.read_text(encoding="utf-8"),
-    }
+    changes = {**options, "check_invariants": check}
+    blocks = plan_side(run, changes)[0].num_gpu_blocks_override
+    if blocks > MOST_BLOCKS:
+        raise ConfigError(f"The playground has at most {MOST_BLOCKS} blocks; got {blocks}.")
+    rerun(run, changes, path)
+    recording = path.read_text(encoding="utf-8")
+    return {"figures": measure_recording(path).figures, "recording": recording}
 
 
 def run_of_arrivals(path: Path, base: RecordedRun) -> RecordedRun:
@@ -63,12 +57,12 @@ def run_of_arrivals(path: Path, base: RecordedRun) -> RecordedRun:
             f"These are {len(arrivals)} requests with {sum(lengths)} tokens, but the playground"
             f" serves at most {MOST_REQUESTS} with {MOST_TOKENS}: use `minivllm simulate` for more."
         )
-    requests = []
+    requests, pieces = [], {}
     for number, asked in enumerate(arrivals):
         prompt, output = asked.prompt(number), [number + 1] * asked.output_tokens
         request = RecordedRequest(f"r{number}", prompt, None, [output], asked.at, asked.priority)
         requests.append(request)
+        pieces |= dict.fromkeys(prompt + output, DOT)
     longest = max(*lengths, base.header.max_model_len)
     header = structs.replace(base.header, max_model_len=longest)
-    ids = {token_id for ask in requests for token_id in (*ask.prompt_token_ids, *ask.outputs[0])}
-    return RecordedRun(header, requests, dict.fromkeys(ids, DOT), base.step_times, [])
+    return RecordedRun(header, requests, pieces, base.step_times, [])

@@ -18,10 +18,8 @@ from minivllm.lab.compare.measure import measure_recording
 from minivllm.lab.race.recorded import read_recorded_run
 from minivllm.lab.race.rerun import plan_side, race_options, rerun
 
-REPORT_EVERY = 0.1
-"""Seconds between two progress reports."""
-POLITENESS = 5
-"""Added to the process's niceness: a running engine and the picture go first."""
+REPORT_EVERY = 0.1  # seconds between two progress reports
+POLITENESS = 5  # added to the process's niceness: a running engine and the picture go first
 
 
 def main() -> int:
@@ -45,13 +43,14 @@ def main() -> int:
 
 def _race(args: argparse.Namespace) -> None:
     run = read_recorded_run(args.log)
-    sides = [plan_side(run, race_options(run, name)) for name in (args.a, args.b)]
-    requests = [request for side in sides for request in side.requests]
+    sides = [race_options(run, name) for name in (args.a, args.b)]
+    # Both are refused before one has run.
+    requests = [request for side in sides for request in plan_side(run, side)[1]]
     total = sum(len(ask.prompt_token_ids) + sum(map(len, ask.outputs)) for ask in requests)
     done, due, results = 0, 0.0, []
 
     def report(event: Event) -> None:
-        """Report how many of the tokens are computed. Cached tokens make it end early."""
+        # Cached tokens are not computed, so the last part can be less than 1.
         nonlocal done, due
         if type(event) is StepEnd:
             done += event.used
@@ -65,7 +64,7 @@ def _race(args: argparse.Namespace) -> None:
         measured = measure_recording(path).figures
         results.append((measured["seconds"], measured["kv_waste"]))
     notes = list(run.notes)
-    longest = sides[0].config.max_model_len
+    longest = sides[0]["max_model_len"]
     if longest < run.header.max_model_len:
         notes.append(f"Longest sequence: {longest} tokens, as many as all blocks hold.")
     _say(part=1.0, results=results, notes=notes)

@@ -29,11 +29,9 @@ _MOST_NAMES = 3
 
 
 class _Arrived(NamedTuple):
-    num_steps: int
-    """Finished steps before it."""
+    num_steps: int  # finished before it
     num_samples: int
-    request: RecordedRequest
-    """Still without outputs."""
+    request: RecordedRequest  # still without outputs
 
 
 class _Reader:
@@ -63,14 +61,10 @@ class _Reader:
                 self.arrive(event.request_id, event, beams or event.n)
             case ev.StepEnd() if event.used:
                 scheduled = self.fold.scheduled
-                self.points.append(
-                    StepPoint(
-                        event.used,
-                        sum(item.kind == "decode" for item in scheduled),
-                        sum(item.num_computed_tokens for item in scheduled),
-                        event.t_schedule + event.t_prepare + event.t_model + event.t_sample,
-                    )
-                )
+                decodes = sum(item.kind == "decode" for item in scheduled)
+                context = sum(item.num_computed_tokens for item in scheduled)
+                seconds = event.t_schedule + event.t_prepare + event.t_model + event.t_sample
+                self.points.append(StepPoint(event.used, decodes, context, seconds))
             case _ if isinstance(event, _ENDS):
                 self.keep(event.seq_id)
         self.fold.apply(event)
@@ -94,9 +88,8 @@ def read_recorded_run(path: Path) -> RecordedRun:
         reader.keep(seq_id)
     kept = {name: arrival for name, arrival in reader.arrived.items() if reader.outputs.get(name)}
     if not kept:
-        raise SimulationError(
-            "No request of this recording has got a token yet, so there is nothing to race."
-        )
+        why = "No request of this recording has got a token yet"
+        raise SimulationError(f"{why}, so there is nothing to race.")
     notes = []
     if unfinished := [name for name in kept if name in fold.requests]:
         notes.append(f"Unfinished, raced with the tokens so far: {_names(unfinished)}.")
@@ -131,11 +124,10 @@ def _step_times(points: list[StepPoint], notes: list[str]) -> tuple[Fit, list[fl
     default = read_step_times(None)
     fit = fit_step_times(default.points)
     model = fit.model(max(point.num_scheduled_tokens for point in points))
-    expected = [model.predict(point) for point in points]
-    if not all(point.seconds > 0 for point in points):
+    expected, measured = map(model.predict, points), [point.seconds for point in points]
+    if not all(measured):
         notes.append(f"No step times are recorded: these are {default.label.split(',')[0]}'s.")
-        return fit, expected
-    measured = [point.seconds for point in points]
+        return fit, list(expected)
     notes.append("Tokens and step times are the recording's.")
     try:
         return fit_step_times(points), measured

@@ -37,8 +37,7 @@ class RecordedRequest:
     prompt: str | None
     outputs: list[list[int]]
     """The tokens of each sample. A beam search counts as one sample for each of its last beams."""
-    at: float
-    """Arrival in seconds of work after the first request."""
+    at: float  # arrival in seconds of work after the first request
     priority: int = 0
 
     def split(self) -> Iterator["RecordedRequest"]:
@@ -50,21 +49,11 @@ class RecordedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """The requests of a recording with the tokens that they got."""
-
     header: LogHeader
     requests: list[RecordedRequest]
-    pieces: dict[int, str]
-    """Text of each token id."""
+    pieces: dict[int, str]  # text of each token id
     step_times: Fit
-    notes: list[str]
-    """Sentences on where times come from, and on what is not as in the recording."""
-
-
-@dataclass(frozen=True, slots=True)
-class RerunSide:
-    config: EngineConfig
-    requests: list[RecordedRequest]
+    notes: list[str]  # sentences: where times come from, and what is not as in the recording
 
 
 class EstimatedClock(SimulatedClock):
@@ -91,7 +80,9 @@ def options_of(header: LogHeader) -> dict[str, Any]:
     }
 
 
-def plan_side(run: RecordedRun, changes: dict[str, Any]) -> RerunSide:
+def plan_side(
+    run: RecordedRun, changes: dict[str, Any]
+) -> tuple[EngineConfig, list[RecordedRequest]]:
     """changes: `EngineConfig` fields in place of `options_of(run.header)`
 
     Raises `ConfigError` or `SimulationError` for options that the engine cannot run with.
@@ -109,16 +100,14 @@ def plan_side(run: RecordedRun, changes: dict[str, Any]) -> RerunSide:
         requests = [dataclasses.replace(request, priority=0) for request in requests]
     if not is_paged:
         requests = [part for request in requests for part in request.split()]
-    return RerunSide(config, requests)
+    return config, requests
 
 
 def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int:
     """The recording's `max_model_len`, or less: contiguous memory must hold one such sequence."""
     room = num_blocks * block_size
     longest = max(
-        len(request.prompt_token_ids) + len(output)
-        for request in run.requests
-        for output in request.outputs
+        len(request.prompt_token_ids) + max(map(len, request.outputs)) for request in run.requests
     )
     if longest > room:
         raise SimulationError(
@@ -160,12 +149,12 @@ def _num_blocks(header: LogHeader, kv_cache_dtype: str | None) -> int:
 
 
 def rerun(
-    run: RecordedRun, side: RerunSide, path: Path, listener: Listener = lambda event: None
+    run: RecordedRun, changes: dict[str, Any], path: Path, listener: Listener = lambda event: None
 ) -> None:
     """Serve all requests, and record it at `path`. `listener` gets every event, too."""
-    config, clock = side.config, EstimatedClock()
+    (config, requests), clock = plan_side(run, changes), EstimatedClock()
     times = run.step_times.model(config.max_num_batched_tokens)
-    outputs = {request.request_id: request.outputs for request in side.requests}
+    outputs = {request.request_id: request.outputs for request in requests}
 
     def next_token(sequence: Sequence) -> int:
         output = outputs[sequence.request.request_id][sequence.index]
@@ -175,13 +164,10 @@ def rerun(
     def spend(plan: SchedulerOutput) -> None:
         clock.advance_to(clock.now() + times.predict(point_of(plan, 0.0)))
 
-    engine = LLMEngine(
-        config,
-        ScriptedRunner(config.num_gpu_blocks_override, config.max_model_len, next_token, spend),
-        _tokenizer(run),
-        clock=clock,
-    )
-    arrivals = [(request.at, _sender(engine, request)) for request in side.requests]
+    blocks, longest = config.num_gpu_blocks_override, config.max_model_len
+    runner = ScriptedRunner(blocks, longest, next_token, spend)
+    engine = LLMEngine(config, runner, _tokenizer(run), clock=clock)
+    arrivals = [(request.at, _sender(engine, request)) for request in requests]
     with LogWriter(path, _header(engine, run.header)) as writer:
         engine.subscribe(writer.write)
         engine.subscribe(listener)
@@ -190,12 +176,9 @@ def rerun(
 
 def _tokenizer(run: RecordedRun) -> ScriptedTokenizer:
     """It knows only the texts of the recording's tokens."""
-    ids = {
-        token_id
-        for request in run.requests
-        for token_ids in (request.prompt_token_ids, *request.outputs)
-        for token_id in token_ids
-    }
+    ids: set[int] = set()
+    for request in run.requests:
+        ids.update(request.prompt_token_ids, *request.outputs)
     pieces = {token_id: run.pieces.get(token_id, "") for token_id in ids}
     # Special tokens and lone bytes have a name in angle brackets (`tokens.named`).
     silent = {key for key, text in pieces.items() if not text or (text[0], text[-1]) == ("<", ">")}
@@ -204,17 +187,13 @@ def _tokenizer(run: RecordedRun) -> ScriptedTokenizer:
 
 def _header(engine: LLMEngine, old: LogHeader) -> LogHeader:
     size, dtype = engine.config.block_size, engine.config.kv_cache_dtype
-    stored = None if dtype == "auto" else dtype
-    equal = _num_blocks(old, stored) * old.block_size
-    return structs.replace(
-        engine.log_header(),
-        weights=old.weights,
-        weight_bytes=old.weight_bytes,
-        lookup_bytes=old.lookup_bytes,
-        block_bytes=old.num_usable_blocks * old.block_bytes * size // equal,
-        kv_cache_dtype=stored or old.kv_cache_dtype,
-        head_size=old.head_size,
-    )
+    names = ("weights", "weight_bytes", "lookup_bytes", "head_size", "kv_cache_dtype")
+    facts = {name: getattr(old, name) for name in names}
+    if dtype != "auto":
+        facts["kv_cache_dtype"] = dtype
+    equal = _num_blocks(old, None if dtype == "auto" else dtype) * old.block_size
+    facts["block_bytes"] = old.num_usable_blocks * old.block_bytes * size // equal
+    return structs.replace(engine.log_header(), **facts)
 
 
 def _sender(engine: LLMEngine, request: RecordedRequest) -> Callable[[], None]:

@@ -19,27 +19,22 @@ from msgspec.structs import replace
 
 from minivllm.checks import Positive
 from minivllm.errors import SimulationError
+from minivllm.lab.simulate.step_times import read_text
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    at: Annotated[float, Meta(gt=-1e300, lt=1e300)] = msgspec.field(name="arrival")
-    """Seconds from the start."""
-    prompt_tokens: Positive
-    """Prompt length, including the shared prefix."""
+    at: Annotated[float, Meta(gt=-1e300, lt=1e300)] = msgspec.field(name="arrival")  # seconds
+    prompt_tokens: Positive  # including the shared prefix
     output_tokens: Positive
-    prefix_group: str | int | float | None = None
-    """Requests of one group start with the same `prefix_tokens` tokens. A number from 0, after
-    reading.
-    """
+    prefix_group: str | int | float | None = None  # after reading: a number from 0
+    """Requests of one group start with the same `prefix_tokens` tokens."""
     prefix_tokens: Annotated[int, Meta(ge=0)] = 0
     priority: Annotated[int, Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
         if self.prefix_group is not None and not 0 < self.prefix_tokens <= self.prompt_tokens:
-            raise ValueError(
-                f"prefix_tokens ({self.prefix_tokens}) must be from 1 to prompt_tokens"
-                f" ({self.prompt_tokens})"
-            )
+            limits = f"from 1 to prompt_tokens ({self.prompt_tokens})"
+            raise ValueError(f"prefix_tokens ({self.prefix_tokens}) must be {limits}")
 
     def prompt(self, number: int) -> list[int]:
         """Tokens that share only the prefix, and only with requests of the same group."""
@@ -54,17 +49,12 @@ def read_arrivals(path: Path) -> list[Arrival]:
 
     Raises `SimulationError` if the file cannot be read or parsed, or has no request.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SimulationError(
-            f"The arrival file {path} cannot be read ({why}): name another file, or use poisson or"
-            " bursty."
-        ) from error
+    remedy = "name another file, or use poisson or bursty"
+    text = read_text(path, f"The arrival file {path}", remedy)
     groups: dict[str, int] = {}
     found = []
-    for number, fields in _json_lines(text) if text.lstrip().startswith("{") else _rows(text, path):
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    for number, fields in lines if text.lstrip().startswith("{") else _rows(text, path):
         try:
             if isinstance(fields, str):
                 fields = msgspec.json.decode(fields)
@@ -75,24 +65,16 @@ def read_arrivals(path: Path) -> list[Arrival]:
             arrival = replace(arrival, prefix_group=groups.setdefault(str(group), len(groups)))
         found.append(arrival)
     if not found:
-        raise SimulationError(
-            f"The arrival file {path} contains no requests: it needs one line for each (arrival,"
-            " prompt_tokens, output_tokens)."
-        )
+        need = "it needs one line for each (arrival, prompt_tokens, output_tokens)"
+        raise SimulationError(f"The arrival file {path} contains no requests: {need}.")
     found.sort(key=lambda arrival: arrival.at)
     return [replace(arrival, at=arrival.at - found[0].at) for arrival in found]
-
-
-def _json_lines(text: str) -> Iterator[tuple[int, str]]:
-    yield from ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
 
 
 def _rows(text: str, path: Path) -> Iterator[tuple[int, Mapping[Any, str]]]:
     reader = csv.DictReader(text.splitlines())
     for fields in reader:
         if None in fields:  # csv stores surplus fields under None
-            raise SimulationError(
-                f"{path}, line {reader.line_num}: it has more fields than the first line has"
-                " columns."
-            )
+            where = f"{path}, line {reader.line_num}"
+            raise SimulationError(f"{where}: it has more fields than the first line has columns.")
         yield reader.line_num, {name: value for name, value in fields.items() if value}

@@ -16,19 +16,15 @@ from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.simulate.step_times import KNOTS, REMEDY, Fit
 
 MIN_POINTS = 12
-ROUNDS = 6
-"""Iterations of least squares; after four, the result hardly changes."""
-FOLDS = 20
-"""Number of groups for cross-validation; with few points, each group has one point."""
+ROUNDS = 6  # iterations of least squares; after four, the result hardly changes
+FOLDS = 20  # number of groups for cross-validation; with few points, each group has one point
 
 
 def fit_step_times(points: Seq[StepPoint]) -> Fit:
     """Fit a model. Raises `SimulationError` if `points` are too few or too similar."""
-    if len(points) < MIN_POINTS:
-        raise SimulationError(
-            f"{len(points)} measured steps are too few for a fit, which needs {MIN_POINTS}:"
-            f" {REMEDY}."
-        )
+    if (number := len(points)) < MIN_POINTS:
+        few = f"{number} measured steps are too few for a fit, which needs {MIN_POINTS}"
+        raise SimulationError(f"{few}: {REMEDY}.")
     if len({point.num_scheduled_tokens for point in points}) < 3:
         raise SimulationError(
             "The measured steps have fewer than three different sizes, so the cost of a token"
@@ -45,7 +41,7 @@ def fit_step_times(points: Seq[StepPoint]) -> Fit:
     spread = float(np.sum((seconds - seconds.mean()) ** 2))
     return Fit(
         tuple(_extrapolated(_least_squares(rows, seconds), rows).tolist()),
-        num_points=len(points),
+        num_points=number,
         r_squared=1.0 - float(np.sum((unseen - seconds) ** 2)) / spread if spread else 0.0,
         median_relative_error=float(np.median(errors)),
         p90_relative_error=float(np.percentile(errors, 90)),
@@ -57,9 +53,8 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     unseen = np.empty(len(rows))
     group = np.arange(len(rows)) % FOLDS
     for held_out in np.unique(group):
-        unseen[group == held_out] = rows[group == held_out] @ _least_squares(
-            rows[group != held_out], seconds[group != held_out]
-        )
+        others = group != held_out
+        unseen[~others] = rows[~others] @ _least_squares(rows[others], seconds[others])
     return unseen
 
 

@@ -7,9 +7,11 @@ few distinct values. KV use, running and waiting requests are means over time.
 """
 
 import math
+import statistics
 from array import array
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -55,14 +57,10 @@ def parse_goodput(pairs: Seq[str], fit: Fit) -> dict[str, float]:
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
     """Return arrays with one entry per finished request: seconds, output tokens, priority."""
-    rows = [
-        (
-            *(request.arrived, request.admitted, request.first_token, request.last_token),
-            *(request.output_tokens, request.arrival.priority),
-        )
-        for replica in replicas
-        for request in replica.finished
-    ]
+    numbers = attrgetter(
+        "arrived", "admitted", "first_token", "last_token", "output_tokens", "arrival.priority"
+    )
+    rows = [numbers(request) for replica in replicas for request in replica.finished]
     arrived, admitted, first, last, output, priority = np.array(rows, dtype=float).T
     return {
         "ttft": first - arrived,
@@ -133,21 +131,14 @@ def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
     `replica_imbalance` is the longest busy time of a replica, divided by the mean busy time.
     """
     steps = [table(replica.steps, len(SERIES)) for replica in replicas]
-    _, lasts, *series = np.concatenate(steps).T
-    mean = [float(np.dot(values, lasts)) / (seconds * len(replicas)) for values in series]
-    peak = [int(values.max()) for values in series]
-    total = replicas[0].config.num_gpu_blocks_override
+    _, lasts, used, running, waiting = np.concatenate(steps).T
     busy = [float(steps_of[:, 1].sum()) for steps_of in steps]
-    return {
-        "kv_use_mean": mean[0] / total,
-        "kv_use_peak": peak[0] / total,
-        "running_mean": mean[1],
-        "running_peak": peak[1],
-        "waiting_mean": mean[2],
-        "waiting_peak": peak[2],
-        "steps": len(lasts),
-        "replica_imbalance": max(busy) * len(busy) / sum(busy),
-    }
+    answer: Answer = {"steps": len(lasts), "replica_imbalance": max(busy) / statistics.fmean(busy)}
+    share = used / replicas[0].config.num_gpu_blocks_override
+    for name, values in (("kv_use", share), ("running", running), ("waiting", waiting)):
+        answer[f"{name}_mean"] = float(np.dot(values, lasts)) / (seconds * len(replicas))
+        answer[f"{name}_peak"] = float(values.max())
+    return answer
 
 
 def _counters(replicas: Seq[Replica]) -> Answer:

@@ -11,8 +11,11 @@ token: sampling, stops and texts.
 
 import math
 from array import array
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
+from random import Random
 
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
@@ -26,10 +29,10 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.ledger import SequenceTimes
 from minivllm.lab.simulate.arrivals import Arrival
-from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
 from minivllm.lab.simulate.step_times import IDLE_SECONDS, StepTimeModel
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.drafter import SpeculativeDrafter
+from minivllm.speculation.proposers import Draft, Wanted
 from minivllm.version import __version__
 
 TEXT = "·"
@@ -48,13 +51,34 @@ class ServedRequest(SequenceTimes):
     """The arrival's output length, cut at the maximum model length."""
 
 
+class AssumedDrafts:
+    """A `Proposer`, and the verification of its drafts: a simulation has no texts.
+
+    With an acceptance rate of 0.6 and four drafts, the first is right in 60 % of the steps, the
+    first two in 36 %, and so on. Every sequence finds a draft whenever it wants one, which takes no
+    time, as with prompt lookup in a text full of repetitions.
+    """
+
+    def __init__(self, acceptance_rate: float, seed: str) -> None:
+        self._rate = acceptance_rate
+        self._random = Random(f"drafts/{seed}")
+
+    def propose(self, wanted: Seq[Wanted]) -> list[Draft]:
+        """See `Proposer.propose`. All tokens of a sequence's own have the same id."""
+        return [Draft([want.sequence.token_ids[-1]] * want.num_tokens, "ngram") for want in wanted]
+
+    def forget(self, sequence: Sequence) -> None:
+        """See `Proposer.forget`."""
+
+    def num_accepted(self, item: ScheduledDrafts) -> int:
+        """Draw how many drafts of `item` are right before the first wrong one."""
+        drawn = iter(lambda: self._random.random() < self._rate, False)
+        return sum(islice(drawn, len(item.draft_token_ids)))
+
+
 class Replica:
     def __init__(
-        self,
-        config: EngineConfig,
-        times: StepTimeModel,
-        seed: str = "0",
-        acceptance_rate: float | None = None,
+        self, config: EngineConfig, times: StepTimeModel, seed: str, acceptance_rate: float | None
     ) -> None:
         """acceptance_rate: of drafts; must be given if `config` has a `speculative_config`"""
         self.config = config
@@ -63,8 +87,7 @@ class Replica:
         """One number after another: `SERIES` of the first step, of the second, ..."""
         self.gaps = array("d")
         """Times between neighbouring tokens, in pairs: a gap, and how many tokens had it."""
-        self.plan: SchedulerOutput | None = None
-        """The last step's plan."""
+        self.plan: SchedulerOutput | None = None  # of the last step
         self._num_arrived = 0
         self._clock = SimulatedClock()
         self._bus = EventBus(self._clock)
@@ -77,8 +100,7 @@ class Replica:
         self.scheduler = Scheduler(config, manager, limit, self._bus, drafter)
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}
-        self._ends: float | None = None
-        """When the running step ends; None between two steps."""
+        self._ends: float | None = None  # the end of the running step; None between two steps
         self._last_end = math.nan  # differs from every token's time
 
     # ---- requests in ----
@@ -133,10 +155,9 @@ class Replica:
                 served = self._served[item.sequence]
                 if served.admitted is None:
                     served.admitted = now
-        num_tokens = plan.total_num_scheduled_tokens
-        seconds = (
-            self._times.seconds(num_tokens, num_decodes, context) if num_tokens else IDLE_SECONDS
-        )
+        seconds = IDLE_SECONDS
+        if num_tokens := plan.total_num_scheduled_tokens:
+            seconds = self._times.seconds(num_tokens, num_decodes, context)
         self._ends = now + seconds
         pool = scheduler.kv_cache_manager.pool
         used = len(pool.blocks) - pool.num_free_blocks
@@ -195,21 +216,13 @@ class Replica:
         self._bus.subscribe(listener)
 
     def log_header(self, model: str) -> ev.LogHeader:
-        config = self.config
+        names = ("block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
+        options = {name: getattr(self.config, name) for name in (*names, "scheduling_policy")}
+        clock = {"clock": "virtual", "wall": 0.0, "mono": self.now}
         return ev.LogHeader(
-            engine=__version__,
-            model=model,
-            clock="virtual",
-            wall=0.0,
-            mono=self._clock.now(),
-            num_blocks=config.num_gpu_blocks_override,
-            block_size=config.block_size,
-            max_num_seqs=config.max_num_seqs,
-            max_num_batched_tokens=config.max_num_batched_tokens,
-            max_model_len=config.max_model_len,
-            scheduling_policy=config.scheduling_policy,
-            enable_prefix_caching=bool(config.enable_prefix_caching),
-        )
+            engine=__version__, model=model, num_blocks=self.config.num_gpu_blocks_override,
+            enable_prefix_caching=bool(self.config.enable_prefix_caching), **clock, **options,
+        )  # fmt: skip
 
 
 def make_request(number: int, arrival: Arrival) -> Request:

@@ -1,23 +1,41 @@
-"""Runs all configurations of a command and reports the results.
+"""Several configurations in one command, such as `--scheduling-policy fcfs,priority`.
 
-The report states the number of requests, because the p99.9 of a hundred is just the slowest one.
+Every option in `VARIED` takes a list. Each combination is one simulation of the same requests and
+one row of the table. The report states the number of requests, because the p99.9 of a hundred is
+just the slowest one.
 """
 
+import argparse
 import math
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass
+from itertools import product
 
+from minivllm.config import EngineConfig
 from minivllm.lab.common.report import Report, print_report, progress_bar
 from minivllm.lab.simulate.arrivals import Arrival
-from minivllm.lab.simulate.configurations import VARIED, show_value, value_of, varied
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, summarise
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
 from minivllm.lab.simulate.step_times import Fit, StepTimes
 from minivllm.lab.simulate.workload import at_rate
 
+VARIED = {
+    "replicas": "replicas",
+    "router": "router",
+    "rate": "requests/s",
+    "scheduling_policy": "policy",
+    "batching": "batching",
+    "kv_cache_allocator": "memory",
+    "max_num_batched_tokens": "budget",
+    "max_num_seqs": "slots",
+    "num_gpu_blocks_override": "blocks",
+    "acceptance_rate": "accepted",
+}
+"""Option that can have several values -> title of the option's column."""
+_OF_SETUP = ("replicas", "router", "rate", "acceptance_rate")
 _LATENCIES = {
     "ttft": "first token (TTFT)",
     "itl": "between tokens (ITL)",
@@ -38,7 +56,7 @@ _ROWS = (
     ("  tokens per verification", "spec_decode_acceptance_length", "{:.2f}"),
     ("running, mean", "running_mean", "{:.1f}"),
     ("waiting, mean", "waiting_mean", "{:.1f}"),
-    ("  peak", "waiting_peak", "{:,}"),
+    ("  peak", "waiting_peak", "{:,.0f}"),
     ("busiest replica / mean", "replica_imbalance", "{:.2f}"),
     ("simulated seconds", "duration", "{:,.0f}"),
 )
@@ -60,16 +78,45 @@ Table = tuple[Seq[str], list[Seq[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    name: str
     setup: Setup
+    differing: dict[str, str]
+    """The options in which the setups differ: title of the column -> value."""
     replicas: Seq[Replica]
     answer: Answer
-    wall_seconds: float
-    """Real time that the simulation took."""
+    wall_seconds: float  # real time that the simulation took
+
+    @property
+    def name(self) -> str:
+        return ", ".join(map(" ".join, self.differing.items())) or "one configuration"
+
+
+def setups(
+    args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]
+) -> list[Setup]:
+    """Return every combination; `common` has the engine's other options.
+
+    Raises `ConfigError` if the engine would refuse a combination.
+    """
+    given = vars(args) | {"rate": rates, "acceptance_rate": args.acceptance_rate or [None]}
+    found = []
+    for values in product(*(given[name] for name in VARIED)):
+        options = dict(zip(VARIED, values, strict=True))
+        of_setup = {name: options.pop(name) for name in _OF_SETUP}
+        found.append(Setup(EngineConfig(**common, **options), seed=args.seed, **of_setup))
+    return found
+
+
+def _options(setup: Setup) -> dict[str, object]:
+    """The values of the options in `VARIED`."""
+    return {name: getattr(setup if name in _OF_SETUP else setup.config, name) for name in VARIED}
+
+
+def _show(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def run_all(
-    setups: list[Setup],
+    all_setups: list[Setup],
     crowd: list[Arrival],
     fit: Fit,
     goodput: Mapping[str, float],
@@ -79,13 +126,13 @@ def run_all(
 
     watch_first: called with each configuration's first replica before it starts
     """
-    done, names = [], varied(setups)
+    done, rows = [], [_options(setup) for setup in all_setups]
+    names = [name for name in VARIED if len({row[name] for row in rows}) > 1]
     with progress_bar() as bar:
-        for setup in setups:
-            values = [f"{VARIED[name]} {show_value(value_of(setup, name))}" for name in names]
-            name = ", ".join(values) or "one configuration"
-            task = bar.add_task(name, total=len(crowd))
+        for setup, row in zip(all_setups, rows, strict=True):
             replicas = build_replicas(setup, fit)
+            differing = {VARIED[name]: _show(row[name]) for name in names}
+            task = bar.add_task(" ".join(differing.values()), total=len(crowd))
 
             def show(task: int = task, replicas: Seq[Replica] = replicas) -> None:
                 finished = sum(len(replica.finished) for replica in replicas)
@@ -96,7 +143,8 @@ def run_all(
             started = time.perf_counter()
             simulate(setup, replicas, arrivals, show)
             wall = time.perf_counter() - started
-            done.append(Simulated(name, setup, replicas, summarise(replicas, goodput), wall))
+            answer = summarise(replicas, goodput)
+            done.append(Simulated(setup, differing, replicas, answer, wall))
     return done
 
 
@@ -112,7 +160,7 @@ def print_answers(
         "fit": asdict(fit),
         "configurations": [
             {
-                **{name: value_of(run.setup, name) for name in VARIED},
+                **_options(run.setup),
                 # JSON has no infinity.
                 "rate": "inf" if run.setup.rate == math.inf else run.setup.rate,
                 **run.answer,
@@ -121,30 +169,25 @@ def print_answers(
             for run in simulated
         ],
     }
-    steps = sum(run.answer["steps"] for run in simulated)
-    wall = sum(run.wall_seconds for run in simulated)
     notes = [
-        (
-            f"Fit: {fit.num_points} measured steps, each predicted without itself: R²"
-            f" {fit.r_squared:.4f}, error {fit.median_relative_error:.1%} (median),"
-            f" {fit.p90_relative_error:.1%} (p90)."
-        ),
-        f"{steps:,} steps were planned by the real scheduler in {wall:.1f} s here.",
+        f"Fit: {fit.num_points} measured steps, each predicted without itself: R²"
+        f" {fit.r_squared:.4f}, error {fit.median_relative_error:.1%} (median),"
+        f" {fit.p90_relative_error:.1%} (p90)."
     ]
     measured = max(point.num_scheduled_tokens for point in step_times.points)
     asked = max(run.setup.config.max_num_batched_tokens for run in simulated)
     if asked > measured:
-        notes.insert(
-            1,
+        notes.append(
             f"Warning: the longest measured step has {measured} tokens, but steps of up to"
-            f" {asked} tokens are predicted from it.",
+            f" {asked} tokens are predicted from it."
         )
+    steps = sum(run.answer["steps"] for run in simulated)
+    wall = sum(run.wall_seconds for run in simulated)
+    notes.append(f"{steps:,} steps were planned by the real scheduler in {wall:.1f} s here.")
     rates = {run.setup.rate for run in simulated}
-    rate = (
-        "arriving as in the file"
-        if rates == {None}
-        else f"{', '.join(map(show_value, sorted(rates)))} a second"
-    )
+    rate = "arriving as in the file"
+    if rates != {None}:
+        rate = f"{', '.join(map(_show, sorted(rates)))} a second"
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
     print_report(Report(title, header, rows, notes, result), as_json)
@@ -165,20 +208,16 @@ def _one_in_detail(run: Simulated) -> Table:
 
 def _row_for_each(simulated: list[Simulated]) -> Table:
     # Leave out a column whose cells all mean "nothing" (empty, 0, or an imbalance of 1).
-    columns = [
-        (label, cells)
+    columns = {
+        label: cells
         for label, key, form in _COLUMNS
         if set(cells := [_cell(run.answer, key, form) for run in simulated])
         - {"", "0", "0%", "1.00"}
-    ]
-    names = varied([run.setup for run in simulated])
-    header = (*(VARIED[name] for name in names), *(label for label, _ in columns))
+    }
+    header = (*simulated[0].differing, *columns)
+    rows = zip(*columns.values(), strict=True)
     return header, [
-        (
-            *(show_value(value_of(run.setup, name)) for name in names),
-            *(cells[number] for _, cells in columns),
-        )
-        for number, run in enumerate(simulated)
+        (*run.differing.values(), *row) for run, row in zip(simulated, rows, strict=True)
     ]
 
 

@@ -11,6 +11,8 @@ prefix-aware  the replica that has most of the prompt in its cache, but no much 
 """
 
 import gc
+import math
+from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -20,17 +22,18 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Request
 from minivllm.errors import ConfigError
 from minivllm.lab.simulate.arrivals import Arrival
-from minivllm.lab.simulate.assumed_drafts import check_drafts
 from minivllm.lab.simulate.replica import Replica, make_request
 from minivllm.lab.simulate.step_times import Fit
+from minivllm.lab.simulate.workload import at_rate
 
 ROUTERS = ("random", "least-loaded", "prefix-aware")
 FAR_BUSIER, SLACK = 1.5, 16
 """A replica is much busier if its load is more than both `FAR_BUSIER` times the least load and
 `SLACK` above it: a small difference does not justify losing a cached prefix.
 """
-REPORT_EVERY = 256
-"""Number of arrivals between two reports of progress."""
+REPORT_EVERY = 256  # number of arrivals between two reports of progress
+COMFORTABLE, MANY = 0.8, 1000
+"""Share of the highest rate that is used if no rate is given, and requests to find that rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +45,47 @@ class Setup:
     seed: int = 0
     acceptance_rate: float | None = None
     """With a `speculative_config`: the probability that a draft is right if those before it are."""
-    rate: float | None = None
-    """Requests per second; None leaves the arrival times as they are."""
+    rate: float | None = None  # requests per second; None leaves the arrival times as they are
 
     def __post_init__(self) -> None:
         if self.router not in ROUTERS:
             raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
         if self.rate is not None and not self.rate > 0:
+            limits = "more than 0 requests per second, or inf for all at once"
+            raise ConfigError(f"--rate must be {limits}; got {self.rate}.")
+        speculative = self.config.speculative_config
+        if (speculative is None) != (self.acceptance_rate is None):
             raise ConfigError(
-                "--rate must be more than 0 requests per second, or inf for all at once; got"
-                f" {self.rate}."
+                "A simulation has no texts, so it cannot know how many drafts are right: give"
+                " --speculative-config and --acceptance-rate together, or leave out both."
             )
-        check_drafts(self.config, self.acceptance_rate)
+        if speculative is not None and speculative.method != "ngram":
+            raise ConfigError(
+                "The step times do not say how long a draft model takes: simulate"
+                ' --speculative-config with "method": "ngram".'
+            )
+        if self.acceptance_rate is not None and not 0.0 <= self.acceptance_rate <= 1.0:
+            got = f"{self.acceptance_rate:g}"
+            raise ConfigError(f"--acceptance-rate must be from 0 to 1; got {got}.")
 
 
 class Router:
     def __init__(self, name: str, replicas: Seq[Replica], seed: int) -> None:
         self._name, self._replicas = name, replicas
         self._rng = Random(f"router/{seed}")
-        self._next = 0
+        self._turns = deque(replicas)
         self.needs_replicas_now = name != "random"
         """Whether `choose` looks at the replicas. If so, they must first run until the arrival."""
 
     def choose(self, request: Request) -> Replica:
         if self._name == "random":
-            return self._replicas[self._rng.randrange(len(self._replicas))]
-        least = self._least_loaded()
-        return least if self._name == "least-loaded" else self._with_prefix(request, least)
-
-    def _least_loaded(self) -> Replica:
+            return self._rng.choice(self._replicas)
         # Equally loaded replicas take turns. Otherwise the first replica would get every request
         # while all are idle.
-        turns = [*self._replicas[self._next :], *self._replicas[: self._next]]
-        self._next = (self._next + 1) % len(turns)
-        return min(turns, key=lambda replica: replica.load)
-
-    def _with_prefix(self, request: Request, least: Replica) -> Replica:
+        least = min(self._turns, key=lambda replica: replica.load)
+        self._turns.rotate(-1)
+        if self._name == "least-loaded":
+            return least
         limit = max(least.load + SLACK, FAR_BUSIER * least.load)
 
         def num_cached(replica: Replica) -> int:
@@ -137,3 +145,10 @@ def simulate(
     finally:
         if was_enabled:
             gc.enable()
+
+
+def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
+    """80 % of the requests per second that the replicas serve if many arrive at once."""
+    replicas, many = build_replicas(setup, fit), at_rate(crowd[:MANY], math.inf)
+    simulate(setup, replicas, many)
+    return COMFORTABLE * len(many) / max(replica.now for replica in replicas)

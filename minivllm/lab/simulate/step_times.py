@@ -10,6 +10,7 @@ this file does not, so that a browser can use a fit that was made elsewhere.
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -21,10 +22,8 @@ from msgspec import Meta
 from minivllm.errors import SimulationError
 from minivllm.lab.bench.step.points import StepPoint
 
-KNOTS = (1, 4, 16, 64, 256, 1024)
-"""Tokens per step at which the slope of `f` can change."""
-IDLE_SECONDS = 0.001
-"""Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
+KNOTS = (1, 4, 16, 64, 256, 1024)  # tokens per step at which the slope of `f` can change
+IDLE_SECONDS = 0.001  # duration of a step in which nothing could run, as in `MonotonicClock.idle`
 
 
 class StepTimeModel:
@@ -33,13 +32,11 @@ class StepTimeModel:
             float(coefficient) for coefficient in coefficients
         )
         # `seconds` is called about a million times, so `constant + f(tokens)` is a table.
+        pieces = list(zip(slopes, pairwise((*KNOTS, inf)), strict=True))
         self._by_tokens = [
             constant
-            + sum(
-                slope * min(max(tokens - low, 0), high - low)
-                for slope, (low, high) in zip(slopes, pairwise((*KNOTS, inf)), strict=True)
-            )
-            for tokens in range(max_tokens + 1)
+            + sum(slope * min(max(n - low, 0), high - low) for slope, (low, high) in pieces)
+            for n in range(max_tokens + 1)
         ]
 
     def seconds(self, num_tokens: int, num_decodes: int, num_context_tokens: int) -> float:
@@ -51,7 +48,6 @@ class StepTimeModel:
         )
 
     def predict(self, point: StepPoint) -> float:
-        """Predict the time of a step with the contents of `point`."""
         return self.seconds(point.num_scheduled_tokens, point.num_decodes, point.num_context_tokens)
 
 
@@ -85,31 +81,29 @@ class StepTimes(msgspec.Struct):
     @property
     def label(self) -> str:
         """Model, machine and versions: without them, times cannot be compared."""
-        threads = None if self.threads is None else f"{self.threads} threads"
+        threads = f"{self.threads} threads" if self.threads else None
         parts = [self.model, self.dtype, self.note, threads, self.machine.get("cpu")]
         packages = ("python", "minivllm", "torch")
         parts += [f"{name} {self.versions[name]}" for name in packages if name in self.versions]
-        named = [str(part) for part in parts if part]
-        return ", ".join(named) or "a machine without a name in the file"
+        return ", ".join(map(str, filter(None, parts))) or "a machine without a name in the file"
 
 
 def read_step_times(path: Path | None) -> StepTimes:
     """Read the steps of a file; None reads the package's default. Raises `SimulationError`."""
     file = files(__package__).joinpath("step_times.json") if path is None else path
+    text = read_text(file, f"--step-times {path}", REMEDY).strip()
+    if not text.startswith("{"):  # the bench's whole output: only the last line is JSON
+        text = text.rpartition("\n")[2]
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SimulationError(f"--step-times {path} cannot be read ({why}): {REMEDY}.") from error
-    try:
-        return msgspec.convert(_json(text), StepTimes)
+        return msgspec.json.decode(text, type=StepTimes)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise SimulationError(f"{path} has no measured steps ({error}): {REMEDY}.") from error
 
 
-def _json(text: str) -> object:
-    # People often save the bench's whole output, in which only the last line is JSON.
+def read_text(file: Traversable, what: str, remedy: str) -> str:
+    """Raises `SimulationError` if the file cannot be read."""
     try:
-        return msgspec.json.decode(text)
-    except msgspec.MsgspecError:
-        return msgspec.json.decode(text.rstrip().rpartition("\n")[2])
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SimulationError(f"{what} cannot be read ({why}): {remedy}.") from error

@@ -54,10 +54,8 @@ class CrowdOptions:
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)
         if self.prefix_groups > 1 and not self.random_prefix_len:
-            raise ConfigError(
-                "--prefix-groups has no effect without a shared prefix: also set"
-                " --random-prefix-len."
-            )
+            why = "--prefix-groups has no effect without a shared prefix"
+            raise ConfigError(f"{why}: also set --random-prefix-len.")
 
 
 def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
@@ -73,16 +71,13 @@ def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
     if options.length_distribution == "lognormal" and prefix + 2 <= max_model_len:
         prompt_lens = np.minimum(prompt_lens, max_model_len - 1)
         output_lens = np.minimum(output_lens, max_model_len - prompt_lens)
-    group_of = (
-        groups.integers(options.prefix_groups, size=count).tolist() if prefix else [None] * count
-    )
+    group_of = groups.integers(options.prefix_groups, size=count).tolist()
     urgent = priorities.random(count) < options.urgent_share
-    priority_of = np.where(urgent, 0, 1 if options.urgent_share else 0)
-    columns = (np.cumsum(gaps).tolist(), prompt_lens.tolist(), output_lens.tolist(), group_of)
-    rows = zip(*columns, priority_of.tolist(), strict=True)
+    priority_of = np.where(urgent, 0, 1 if options.urgent_share else 0).tolist()
+    columns = np.cumsum(gaps).tolist(), prompt_lens.tolist(), output_lens.tolist()
     return [
-        Arrival(at, prompt, output, group, prefix, priority)
-        for at, prompt, output, group, priority in rows
+        Arrival(at, prompt, output, group if prefix else None, prefix, priority)
+        for at, prompt, output, group, priority in zip(*columns, group_of, priority_of, strict=True)
     ]
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from minivllm.runtime.checkpoint.checkpoint import INDEX
+from minivllm.runtime.checkpoint.checkpoint import INDEX, read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 
 
@@ -19,8 +20,26 @@ def write_float32_copy(source: Path, target: Path) -> None:
     """Write the model of the directory `source` into the existing, empty directory `target`."""
     copy_other_files(source, target)
     weights = {name: as_float32(weight) for name, weight in stream_weights(source)}
+    config = read_model_config(source)
+    if config.architecture == "GraniteMoeForCausalLM":
+        _join_experts(weights, config)
     # transformers refuses files without this entry.
     save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+
+
+def _join_experts(weights: dict[str, torch.Tensor], config: ModelConfig) -> None:
+    """Undo `split_experts`."""
+    for i in range(config.num_hidden_layers):
+        ours, theirs = f"model.layers.{i}.mlp", f"model.layers.{i}.block_sparse_moe"
+        gate, up, down = (
+            torch.stack(
+                [weights.pop(f"{ours}.experts.{e}.{part}") for e in range(config.num_experts)]
+            )
+            for part in ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
+        )
+        weights[f"{theirs}.input_linear.weight"] = torch.cat((gate, up), dim=1)
+        weights[f"{theirs}.output_linear.weight"] = down
+        weights[f"{theirs}.router.layer.weight"] = weights.pop(f"{ours}.gate.weight")
 
 
 def as_float32(weight: CheckpointWeight) -> torch.Tensor:

@@ -53,7 +53,14 @@ GGUF_NAMES = {
 
 Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
 """
+_EXPERTS = {
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.{}.gate_proj",
+    "ffn_up_exps": "mlp.experts.{}.up_proj",
+    "ffn_down_exps": "mlp.experts.{}.down_proj",
+}
 _OTHER_NAMES = {
+    **dict.fromkeys(("qwen3moe", "olmoe", "granitemoe"), _EXPERTS),
     "gemma3": {
         "post_attention_norm": "post_attention_layernorm",
         "ffn_norm": "pre_feedforward_layernorm",
@@ -68,7 +75,7 @@ _OTHER_NAMES = {
 """Architecture -> its names that the others lack."""
 _ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")
 """No weights, but settings: see `read_rope_divisors`."""
-_REORDERED = ("llama", "granite", "smollm3")
+_REORDERED = ("llama", "granite", "granitemoe", "smollm3")
 """Architectures whose queries and keys llama.cpp reorders: see `_row_order`."""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
 _HEAD_COUNTS = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
@@ -165,12 +172,17 @@ def read_gguf_header(path: Path) -> GgufHeader:
             tensors[found.name] = GgufTensor(
                 found.name, shape, found.tensor_type, found.data_offset, found.n_bytes
             )
+        header = GgufHeader(path, metadata, tensors)
+        for key in metadata:
+            # Some files have a number for each layer, such as Granite 4's.
+            if key.endswith(".head_count_kv") and len(numbers := set(read_array(header, key))) == 1:
+                metadata[key] = numbers.pop()
+        return header
     except (ValueError, LookupError, OverflowError, struct.error) as error:
         raise ModelIntegrityError(
             f"{path} is not a complete GGUF file ({str(error)!r:.200}): delete it and download it"
             " again."
         ) from None
-    return GgufHeader(path, metadata, tensors)
 
 
 def read_array(header: GgufHeader, key: str) -> list[Any]:
@@ -212,7 +224,7 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
     _check_types(header)
     return [
         WeightEntry(
-            _hf_name(header, tensor.name),
+            _hf_name(header, tensor.name).format(expert),
             tensor.shape,
             tensor.type.name,
             tensor.num_bytes,
@@ -220,8 +232,21 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             is_quantized=_stored_format(tensor) is not None,
             row_order=_row_order(header, tensor),
         )
-        for tensor in header.tensors.values()
-        if tensor.name not in _ROPE_DIVISORS
+        for whole in header.tensors.values()
+        if whole.name not in _ROPE_DIVISORS
+        for expert, tensor in enumerate(_matrices(whole))
+    ]
+
+
+def _matrices(tensor: GgufTensor) -> list[GgufTensor]:
+    """Return the matrix of each expert of a tensor with three dimensions; else the tensor."""
+    if len(tensor.shape) < 3:
+        return [tensor]
+    num_experts, *shape = tensor.shape
+    size = tensor.num_bytes // num_experts
+    return [
+        tensor._replace(shape=tuple(shape), offset=tensor.offset + i * size, num_bytes=size)
+        for i in range(num_experts)
     ]
 
 
@@ -244,7 +269,8 @@ def _hf_name(header: GgufHeader, name: str) -> str:
     names = GGUF_NAMES | _OTHER_NAMES.get(header.metadata.get("general.architecture"), {})
     if match is None or match["module"] not in names:
         raise UnsupportedModelError(
-            f"{header.path} has the tensor {name!r:.100}, which no supported model has."
+            f"{header.path} has the tensor {name!r:.100}, which no supported model of its"
+            " architecture has."
         )
     layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
     return f"{layer}{names[match['module']]}.{match['kind']}"

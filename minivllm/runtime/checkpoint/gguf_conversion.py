@@ -26,16 +26,14 @@ T = TypeVar("T")
 Get = Callable[..., Any]
 """(key, type, default) -> a setting of the file's architecture"""
 
-_ARCHITECTURES = {
-    "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5",
-}  # fmt: skip
+_ARCHITECTURES = {"qwen3_moe": "qwen3moe", "gemma3_text": "gemma3"}
+"""Hugging Face's `model_type` -> GGUF's name of the architecture, where they differ."""
 _MODEL_CLASSES = {
-    family.model_type: name
+    _ARCHITECTURES.get(family.model_type, family.model_type): name
     for name, family in FAMILIES.items()
-    if family.model_type in _ARCHITECTURES
+    if family.model_type not in ("mistral", "ministral")  # llama.cpp calls them llama
 }
-_MODEL_CLASSES["gemma3"] = "Gemma3ForCausalLM"
-"""GGUF architecture, mostly also Hugging Face's `model_type` -> Hugging Face class."""
+"""GGUF architecture -> Hugging Face class."""
 _GRANITE_KEYS = {
     "embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
     "attention_multiplier": "attention.scale", "logits_scaling": "logit_scale",
@@ -161,10 +159,17 @@ def _own_switches(config: dict[str, Any], arch: str, get: Get) -> dict[str, Any]
     numbers = range(1, config["num_hidden_layers"] + 1)
     if arch == "smollm3":  # The file does not say this; llama.cpp has the number 4, too.
         return {"no_rope_layers": [int(number % 4 != 0) for number in numbers]}
-    if arch == "granite":
-        return {hf: get(key, float) for hf, key in _GRANITE_KEYS.items()}
+    switches: dict[str, Any] = {}
+    if arch.startswith("granite"):
+        switches = {hf: get(key, float) for hf, key in _GRANITE_KEYS.items()}
+    if "experts" in FAMILIES[_MODEL_CLASSES[arch]].keys:
+        switches["num_local_experts"] = get("expert_count", int)
+        switches["num_experts_per_tok"] = get("expert_used_count", int)
+        switches["moe_intermediate_size"] = get("expert_feed_forward_length", int, 0) or None
+        # llama.cpp knows this of each architecture, and no file says it.
+        switches["norm_topk_prob"] = arch != "olmoe"
     if arch not in ("phi3", "gemma3"):
-        return {}
+        return switches
     window = {"sliding_window": get("attention.sliding_window", int, 0) or None}
     if arch == "phi3":
         return window

@@ -85,6 +85,5 @@ def _describe(layer: DecoderLayer, cache: torch.Tensor) -> list[int]:
         cache.data_ptr(),
     ]
     for packed in map(_packed, _linears(layer)):
-        described += [packed.parts.data_ptr(), len(packed.parts)]
-        described += [packed.in_features, packed.padded_out_features]
+        described += packed.fields
     return described

@@ -21,6 +21,7 @@ from minivllm.config import CustomOp
 from minivllm.errors import ConfigError
 from minivllm.kernels import reference_ops
 from minivllm.runtime.cpu.load import load_cpu_ops
+from minivllm.runtime.model.linear_backend import CpuMatrix, Matrix, TorchMatrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,13 @@ class DecoderOps:
     )
     silu_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.silu_and_mul
     gelu_tanh_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.gelu_tanh_and_mul
+    fused_topk: Callable[..., tuple[torch.Tensor, torch.Tensor]] | None = None
+    fused_experts: Callable[..., torch.Tensor] | None = None
+    """Without them, the router and the loop in decoder.py run, which are the references."""
 
 
 TORCH_OPS = DecoderOps()
-ALL_KERNELS: Collection[CustomOp] = ("rms_norm", "rotary_and_cache", "silu_and_mul")
+ALL_KERNELS: Collection[CustomOp] = ("fused_moe", "rms_norm", "rotary_and_cache", "silu_and_mul")
 """`rotary_and_cache` is the attention backend's: the others are the decoder's."""
 
 
@@ -64,12 +68,21 @@ def choose_kernels(
     return ALL_KERNELS if asked == ["all"] else asked
 
 
-def make_ops(kernels: Collection[CustomOp], attention_backend: str) -> DecoderOps:
-    """Return the decoder's operations. kernels: the result of `choose_kernels`"""
+def make_ops(
+    kernels: Collection[CustomOp], attention_backend: str, matrix: type[Matrix] = TorchMatrix
+) -> DecoderOps:
+    """Return the decoder's operations.
+
+    kernels: the result of `choose_kernels`; matrix: of the model's weights
+    """
     if not kernels:
         return TORCH_OPS
     module = load_cpu_ops() if attention_backend == "cpu" else triton_kernels
     activations = ("silu_and_mul", "gelu_tanh_and_mul")
     names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": activations}
+    if attention_backend == "cpu" and matrix is CpuMatrix:
+        names["fused_moe"] = ("fused_topk", "fused_experts")
+    elif attention_backend != "cpu" and matrix is TorchMatrix:
+        names["fused_moe"] = ("fused_experts",)
     chosen = [name for kernel in kernels for name in names.get(kernel, ())]
     return DecoderOps(**{name: getattr(module, name) for name in chosen})

@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 from torch import nn
@@ -209,12 +210,16 @@ class ExpertRouter(nn.Module):
         self.weight = nn.Parameter(torch.empty(config.num_experts), requires_grad=False)
         self.top_k, self.norm_topk_prob = config.num_experts_per_tok, config.norm_topk_prob
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, x: torch.Tensor, ops: DecoderOps = TORCH_OPS
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """x: [num_tokens, hidden_size] -> shares and numbers of experts, both [num_tokens, top_k]
 
         Each row is summed up by itself, in float32. A product of matrices rounds as the size of the
         batch wants it, and a last bit can choose another expert.
         """
+        if ops.fused_topk is not None:
+            return ops.fused_topk(x, self.weight, self.top_k, self.norm_topk_prob)
         at_once = max(1, ROUTED_AT_ONCE // self.weight.numel())
         weight = self.weight.float()
         logits = [
@@ -244,7 +249,10 @@ class Experts(nn.Module):
 
     def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
-        shares, experts = self.gate(x)
+        shares, experts = self.gate(x, ops)
+        if ops.fused_experts is not None:
+            gate_up = self.experts[0].gate_up_proj.matrix
+            return ops.fused_experts(x, shares, experts, self.table, gate_up)
         num_tokens, top_k = experts.shape
         # Pairs of token and expert, sorted by expert: each expert's are one contiguous slice.
         by_expert = experts.flatten().argsort(stable=True)
@@ -258,6 +266,13 @@ class Experts(nn.Module):
                 first += count
         results = results.view(num_tokens, top_k, -1) * shares.unsqueeze(-1)
         return results.sum(1)
+
+    @cached_property
+    def table(self) -> torch.Tensor:
+        """[num_experts, n] int64: the addresses of both matrices of each expert."""
+        mlps = [(mlp.gate_up_proj.matrix, mlp.down_proj.matrix) for mlp in self.experts]
+        rows = [[*gate_up.addresses, *down.addresses] for gate_up, down in mlps]
+        return torch.tensor(rows, device=self.gate.weight.device)
 
 
 class DecoderLayer(nn.Module):

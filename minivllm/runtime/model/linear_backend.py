@@ -46,7 +46,7 @@ class TorchMatrix:
             # With the outputs side by side in memory, MKL multiplies 2 to 16 rows by about a fifth
             # faster, and one row as fast.
             weight = weight.T.contiguous().T
-        self._weight, self._rounds = weight, rounds
+        self.weight, self._rounds = weight, rounds
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """Return x @ weight.T + bias.
@@ -54,19 +54,24 @@ class TorchMatrix:
         x: [num_rows, in_features]; bias: [out_features] -> [num_rows, out_features]
         """
         if not self._rounds:
-            return nn.functional.linear(x, self._weight, bias)
-        output = nn.functional.linear(x.bfloat16(), self._weight).float()
+            return nn.functional.linear(x, self.weight, bias)
+        output = nn.functional.linear(x.bfloat16(), self.weight).float()
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """Return rows of the weight. indices: [n] -> [n, in_features]"""
-        rows = nn.functional.embedding(indices, self._weight)
+        rows = nn.functional.embedding(indices, self.weight)
         return rows.float() if self._rounds else rows
 
     @property
     def num_bytes(self) -> int:
         """Memory of the weight."""
-        return self._weight.numel() * self._weight.itemsize
+        return self.weight.numel() * self.weight.itemsize
+
+    @property
+    def addresses(self) -> list[int]:
+        """Where `DecoderOps.fused_experts` finds the weight."""
+        return [self.weight.data_ptr()]
 
 
 class CpuMatrix:
@@ -82,9 +87,8 @@ class CpuMatrix:
         memory: LargePages | None = None,
         rounds: bool = False,
     ) -> None:
-        """rounds: whether inputs are rounded to bfloat16 (`CpuOps.linear_bf16`)"""
+        """rounds: whether inputs are rounded to bfloat16"""
         self._ops, self.rounds = load_cpu_ops(), rounds
-        self._linear = self._ops.linear_bf16 if rounds else self._ops.linear
         parts = (
             [StoredWeight.of_tensor(weight)]
             if isinstance(weight, torch.Tensor)
@@ -94,7 +98,7 @@ class CpuMatrix:
         self.packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        output = self._linear(x.contiguous(), self.packed)
+        output = self._ops.linear(x.contiguous(), self.packed, self.rounds)
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
@@ -104,6 +108,10 @@ class CpuMatrix:
     @property
     def num_bytes(self) -> int:
         return self.packed.num_bytes
+
+    @property
+    def addresses(self) -> list[int]:
+        return self.packed.fields
 
 
 Matrix = TorchMatrix | CpuMatrix

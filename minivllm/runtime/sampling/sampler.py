@@ -17,7 +17,7 @@ Source: vLLM `vllm/v1/sample/sampler.py`.
 
 import logging
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from hashlib import blake2b
 
 import torch
@@ -89,7 +89,10 @@ class Sampler:
 
         random_rows = [row for row in special if not sequences[row].request.params.greedy]
         races = {}  # row -> the draw, for watched sequences
-        for rows in _chunks(random_rows, logits):
+        most_logits = _CPU_CHUNK if logits.device.type == "cpu" else _GPU_CHUNK
+        rows_a_draw = max(1, most_logits // logits.shape[-1])
+        for start in range(0, len(random_rows), rows_a_draw):
+            rows = random_rows[start : start + rows_a_draw]
             row_logits = torch.stack([processed.get(row, logits[row]) for row in rows])
             weights, candidates, speeds = self._race(row_logits, [sequences[row] for row in rows])
             drawn = candidates[speeds.argmax(dim=-1)].tolist()
@@ -180,14 +183,6 @@ def _no_token(sequence: Sequence, why: str) -> SamplingError:
     return SamplingError(
         f"No token can be sampled for sequence {sequence.seq_id}: {why}.", sequence.seq_id
     )
-
-
-def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
-    """Split `rows` into parts of at most `_CPU_CHUNK` (GPU: `_GPU_CHUNK`) logits, or of one row."""
-    num_logits = _CPU_CHUNK if logits.device.type == "cpu" else _GPU_CHUNK
-    num_rows = max(1, num_logits // logits.shape[-1])
-    for start in range(0, len(rows), num_rows):
-        yield rows[start : start + num_rows]
 
 
 def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[int, Logprob]:

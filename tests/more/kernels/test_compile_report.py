@@ -15,6 +15,7 @@ import support.model.needs_triton  # noqa: F401
 TARGETS = {"sm_80", "sm_90", "sm_100"}
 UNIFIED = {"unified_chunks", "unified_decodes", "unified_split"}
 WITH_PRODUCTS = {"decode_grouped", "decode_split", "prefill", "attention_mass"} | UNIFIED
+WITH_PRODUCTS |= {"grouped_linear"}
 KERNELS = WITH_PRODUCTS | {
     "reshape_and_cache", "copy_blocks", "decode_naive", "reduce_splits", "reduce_parts", "rms_norm",
     "add_rms_norm", "silu_and_mul", "rotary_and_cache",

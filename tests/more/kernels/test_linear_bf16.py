@@ -28,13 +28,13 @@ def test_amx_gives_the_product_of_rounded_inputs_and_the_same_bits_in_every_batc
     assert ops.bf16_way == "AMX"
     weight, x = torch.randn(shape).bfloat16(), torch.randn(300, shape[1])
     matrix = CpuMatrix(weight).packed
-    alone = torch.cat([ops.linear_bf16(row[None], matrix) for row in x])
+    alone = torch.cat([ops.linear(row[None], matrix, rounds=True) for row in x])
     expected = x.bfloat16().double() @ weight.double().T
     # Products are exact; a sum of n numbers is off by at most n roundings of the largest sum.
     sums = x.bfloat16().double().abs() @ weight.double().abs().T
     assert ((alone - expected).abs() <= shape[1] * 2.0**-24 * sums).all()
     for num_rows in (*range(2, 18), 31, 33, 300):
-        together = ops.linear_bf16(x[:num_rows].clone(), matrix)
+        together = ops.linear(x[:num_rows].clone(), matrix, rounds=True)
         assert torch.equal(together, alone[:num_rows]), f"{num_rows} rows"
 
 

@@ -51,8 +51,7 @@ def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]
         lines = box.lines(box._model, width, height)
         assert len(lines) <= max(height, 1), box
         assert all(cell_len(text_of(line)) <= width for line in lines), (box, lines)
-    keys = app.dashboard_screen.keybar.region
-    assert (keys.bottom, keys.width) == (size[1], size[0])
+    assert app.dashboard_screen.keybar.region.bottom_right == size
 
 
 def test_a_terminal_that_is_too_small_obeys_keys_and_comes_back(memory_pressure) -> None:
@@ -87,6 +86,8 @@ def resize_at_random(stage, sizes: list[tuple[int, int]], *, ascii: bool = False
             transport.to_position(random.randrange(len(transport.recording) + 1))
             for target in (block(random.randrange(8)), sequence("r1.0")):
                 app.context.selection.choose(target)
+            keys = app.dashboard_screen.keybar
+            await until(pilot, lambda keys=keys, size=size: keys.region.bottom_right == size)
             app.draw()
             await settle(pilot)
             check_that_everything_has_its_place(app, size)

@@ -10,8 +10,7 @@ from support.engine.identity_runs import peer_of
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.model.custom_ops import TORCH_OPS
-from minivllm.runtime.model.decoder import ExpertRouter, Experts
+from minivllm.runtime.model.decoder import ExpertRouter
 
 PROMPTS = {"long": list(range(40, 77)), "short": list(range(80, 86)), "one": [99]}
 TOP_K = 2
@@ -92,16 +91,3 @@ def test_a_batch_and_steps_of_single_tokens_give_the_tokens_of_each_prompt_alone
     for name, prompt in PROMPTS.items():
         alone = Run(model, {name: prompt}, max_num_batched_tokens=1, max_num_seqs=1).finish()
         assert alone.outputs[name] == together[name]
-
-
-def test_a_token_that_takes_all_experts_gets_their_weighted_sum(model):
-    mixture: Experts = model.decoder.layers[0].mlp
-    x = torch.randn(7, 64, generator=torch.Generator().manual_seed(1))
-    logits = x @ mixture.gate.weight.T
-    top_k, mixture.gate.top_k = mixture.gate.top_k, len(mixture.experts)
-    try:
-        found = mixture(x, TORCH_OPS)
-    finally:
-        mixture.gate.top_k = top_k
-    outputs = torch.stack([expert(x, TORCH_OPS) for expert in mixture.experts], 1)
-    torch.testing.assert_close(found, (outputs * logits.softmax(-1).unsqueeze(-1)).sum(1))

@@ -74,7 +74,9 @@ def test_transformers_reads_the_tokenizer_its_template_and_its_end_tokens(tmp_pa
 
 
 @pytest.mark.parametrize("type_", ["Q8_0", "Q4_0", "BF16"])
-@pytest.mark.parametrize("arch", ["granite", "phi3", "ernie4_5", "gemma3"])
+@pytest.mark.parametrize(
+    "arch", ["granite", "phi3", "ernie4_5", "gemma3", "qwen3moe", "granitemoe"]
+)
 def test_stored_blocks_compute_what_their_numbers_compute_though_rows_are_reordered(
     tmp_path, arch, type_
 ):
@@ -112,10 +114,10 @@ def rope_freqs(rope: dict[str, float], head_size: int) -> np.ndarray:
 @torch.no_grad()
 def assert_computes(directory: Path, config: PreTrainedConfig, weights: dict[str, np.ndarray]):
     """The converted model has the logits of transformers' model with this config and weights."""
-    peer = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-    tensors = {name: torch.from_numpy(weight) for name, weight in weights.items()}
-    missing, unexpected = peer.load_state_dict(tensors, strict=False)
-    assert not unexpected and set(missing) <= {"lm_head.weight"}
+    with tempfile.TemporaryDirectory() as original:
+        config.save_pretrained(original)
+        safetensors.numpy.save_file(weights, f"{original}/model.safetensors", {"format": "pt"})
+        peer = AutoModelForCausalLM.from_pretrained(original, dtype=torch.float32).eval()
     prompt = torch.randint(3, 200, (1, 200), generator=torch.Generator().manual_seed(0))
     expected = peer(prompt).logits[0]
 
@@ -153,7 +155,7 @@ def test_the_divisors_of_a_llama_3_file_rotate_as_the_four_numbers_of_its_config
     assert_computes(tmp_path / "out", config, weights)
 
 
-EXPERTS = {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}
+ONES = np.ones((2, 32), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,8 @@ EXPERTS = {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}
     [
         ("gpt2", {}, "'gpt2'.*llama, qwen2, .*olmo2"),
         ("llama", {"metadata": {"llama.rope.scaling.type": "yarn"}}, "scaled rotary"),
-        ("llama", {"extra_tensors": EXPERTS}, "ffn_gate_exps"),
+        ("llama", {"extra_tensors": {"blk.0.ffn_gate_exps.weight": ONES}}, "ffn_gate_exps"),
+        ("granitemoe", {"extra_tensors": {"blk.0.ffn_up_shexp.weight": ONES}}, "ffn_up_shexp"),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule.*or a newer GGUF file"),
         ("llama", {"pre": None}, "gpt2/default"),

@@ -1,7 +1,6 @@
 """Small crowds and step-time fits for tests of the simulator."""
 
 from minivllm.config import EngineConfig
-from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.replica import Replica
@@ -15,24 +14,13 @@ CPU = Fit((0.02, *[0.001] * 6, 0.0005, 1e-7))
 """Roughly a small model on a CPU."""
 
 
-def point(tokens: int, decodes: int, context: int, seconds: float) -> StepPoint:
-    return StepPoint(tokens, decodes, context, seconds)
-
-
 def config(**options: object) -> EngineConfig:
-    usual = {
-        "max_model_len": 512, "num_gpu_blocks_override": 64, "max_num_seqs": 4,
-        "max_num_batched_tokens": 64,
-    }  # fmt: skip
-    return EngineConfig(**usual | options)
+    usual = {"max_model_len": 512, "num_gpu_blocks_override": 64, "max_num_batched_tokens": 64}
+    return EngineConfig(**usual | {"max_num_seqs": 4} | options)
 
 
 def run(
-    crowd: list[Arrival],
-    fit: Fit = EVEN,
-    replicas: int = 1,
-    router: str = "random",
-    **options: object,
+    crowd: list[Arrival], fit: Fit = EVEN, replicas: int = 1, router: str = "random", **options
 ) -> list[Replica]:
     """Serve `crowd` to its end; return the replicas."""
     setup = Setup(config(**options), replicas, router)

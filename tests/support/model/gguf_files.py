@@ -1,5 +1,6 @@
 """Small GGUF files for tests, written with llama.cpp's own library."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,28 @@ from gguf.quants import quantize
 from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
+from support.model.tiny_models import checkpoint_of
+
 ARCHITECTURES = [
     "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "gemma3",
+    "qwen3moe", "olmoe", "granitemoe",
 ]  # fmt: skip
 HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
 MAX_LENGTH, ORIGINAL_LENGTH, ROPE_THETA, ATTENTION_FACTOR = 512, 256, 5000.0, 1.25
 SHORT, LONG = [1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 8.0, 30.0]
 """Divisors of Phi-4-mini's frequencies: half of a head is rotated."""
+_EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
+_GRANITE = {
+    "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5,
+    "logits_scaling": 4.0,
+}  # fmt: skip
 _HF_KEYS = {
     "smollm3": {"num_hidden_layers": 4},  # every fourth layer does not rotate
-    "granite": {
-        "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5,
-        "logits_scaling": 4.0,
-    },
+    "granite": _GRANITE,
+    "granitemoe": _GRANITE | _EXPERTS,
+    "qwen3moe": _EXPERTS | {"moe_intermediate_size": 32, "norm_topk_prob": True},
+    # llama.cpp wants as many heads of keys as of queries
+    "olmoe": _EXPERTS | {"num_key_value_heads": HEADS, "eos_token_id": 2},
     "phi3": {
         "rope_parameters": {
             "rope_type": "longrope", "rope_theta": ROPE_THETA, "partial_rotary_factor": 0.5,
@@ -42,11 +52,14 @@ _HF_KEYS = {
     },
 }  # fmt: skip
 """Architecture -> keys of its config that the others lack."""
+_SCALES = {
+    "embedding_scale": 12.0, "attention.scale": 0.25, "residual_scale": 0.5, "logit_scale": 4.0,
+}  # fmt: skip
 _METADATA = {
-    "granite": {
-        "granite.embedding_scale": 12.0, "granite.attention.scale": 0.25,
-        "granite.residual_scale": 0.5, "granite.logit_scale": 4.0,
-    },
+    "granite": {f"granite.{key}": scale for key, scale in _SCALES.items()},
+    "granitemoe": {f"granitemoe.{key}": scale for key, scale in _SCALES.items()},
+    "qwen3moe": {"qwen3moe.expert_feed_forward_length": 32},
+    "olmoe": {"olmoe.attention.head_count_kv": HEADS},
     "phi3": {
         "phi3.rope.dimension_count": HEAD_SIZE // 2, "phi3.attention.sliding_window": MAX_LENGTH,
         "phi3.rope.scaling.attn_factor": ATTENTION_FACTOR,
@@ -73,7 +86,7 @@ def hf_config(arch: str, tied: bool = False) -> PreTrainedConfig:
     sizes |= {"num_key_value_heads": KV_HEADS, "max_position_embeddings": MAX_LENGTH}
     others = {"rope_parameters": {"rope_type": "default", "rope_theta": ROPE_THETA}}
     others |= {"rms_norm_eps": 1e-5, "tie_word_embeddings": tied, "pad_token_id": 0}
-    name = "gemma3_text" if arch == "gemma3" else arch
+    name = {"qwen3moe": "qwen3_moe", "gemma3": "gemma3_text"}.get(arch, arch)
     return AutoConfig.for_model(name, **(sizes | others | _HF_KEYS.get(arch, {})))
 
 
@@ -82,14 +95,35 @@ def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(hf_config(arch, tied))
     random = np.random.default_rng(0)
-    return {
+    weights = {
         name: random.standard_normal(weight.shape).astype(np.float32)
         for name, weight in model.named_parameters()
     }
+    if "moe" not in arch:
+        return weights
+    # transformers keeps the experts of a layer in two tensors, under other names than checkpoints
+    model.load_state_dict({name: torch.from_numpy(w) for name, w in weights.items()}, assign=True)
+    return {name: weight.numpy() for name, weight in checkpoint_of(model).items()}
+
+
+def _join_experts(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """One tensor for all experts, and gate and up apart, as llama.cpp's converter writes them."""
+    joined: dict[str, Any] = {}
+    for name, weight in weights.items():
+        layer, _, module = name.partition(".block_sparse_moe.")
+        if module == "input_linear.weight":
+            joined[f"{layer}.mlp.experts.gate_proj.weight"], up = np.split(weight, 2, 1)
+            joined[f"{layer}.mlp.experts.up_proj.weight"] = up
+        elif ".experts." in name:  # in the order of the experts
+            joined.setdefault(re.sub(r"experts\.\d+", "experts", name), []).append(weight)
+        else:
+            joined[name] = weight
+    return {name: np.array(weight) for name, weight in joined.items()}
 
 
 def _gguf_names(hf_names: Iterable[str], arch: str) -> dict[str, str]:
-    names = get_tensor_name_map(MODEL_ARCH[arch.upper()], hf_config(arch).num_hidden_layers)
+    enum = MODEL_ARCH[arch.upper().replace("GRANITEMOE", "GRANITE_MOE")]
+    names = get_tensor_name_map(enum, hf_config(arch).num_hidden_layers)
     return {name: names.get_name(name, (".weight", ".bias")) for name in hf_names}
 
 
@@ -135,9 +169,14 @@ def write_gguf(
     integers: the tensor with this name is written as I32, which no model has
     """
     weights = hf_weights(arch, tied)
-    names = _gguf_names(weights, arch)
+    joined = _join_experts(weights)
+    names = _gguf_names(joined, arch)
     writer = new_writer(path, arch, hf_config(arch).num_hidden_layers)
-    writer.add_head_count_kv(KV_HEADS)
+    # Granite 4's converter writes a number for each layer.
+    writer.add_head_count_kv([KV_HEADS] * LAYERS if arch == "granite" else KV_HEADS)
+    if "moe" in arch:
+        writer.add_expert_count(4)
+        writer.add_expert_used_count(2)
     writer.add_rope_freq_base(ROPE_THETA)
     writer.add_key_length(HEAD_SIZE)
     writer.add_value_length(HEAD_SIZE)
@@ -156,8 +195,8 @@ def write_gguf(
         adders = {str: writer.add_string, int: writer.add_uint32}
         adders |= {float: writer.add_float32, bool: writer.add_bool}
         adders[type(value)](key, value)
-    for name, weight in weights.items():
-        permuted = arch in ("llama", "granite", "smollm3")
+    for name, weight in joined.items():
+        permuted = arch in ("llama", "granite", "granitemoe", "smollm3")
         if permuted and name.endswith(("q_proj.weight", "k_proj.weight")):
             weight = _llama_cpp_order(weight, HEADS if "q_proj" in name else KV_HEADS)
         if names[name] == integers:
@@ -165,7 +204,7 @@ def write_gguf(
             continue
         if arch == "gemma3" and name.endswith("norm.weight"):
             weight = weight + 1
-        plain = weight.ndim == 1 or type_ == GGMLQuantizationType.F32
+        plain = weight.ndim == 1 or "ffn_gate_inp" in names[name]  # llama.cpp keeps routers
         used = GGMLQuantizationType.F32 if plain else type_
         writer.add_tensor(names[name], quantize(weight, used), raw_dtype=used)
     extra = {name: np.array(x, np.float32) for name, x in _TENSORS.get(arch, {}).items()}

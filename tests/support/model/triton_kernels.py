@@ -17,6 +17,7 @@ from minivllm.kernels.attention.decode_split import SplitWorkspace, decode_split
 from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.attention.unified import unified_attention
+from minivllm.kernels.fused_moe import fused_experts  # noqa: F401
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache  # noqa: F401
 from minivllm.kernels.norm_act import (  # noqa: F401
     add_rms_norm,

@@ -14,6 +14,7 @@ from minivllm.tui.answers.verdict import why_faster
         ({"batching": "sequential"}, {}, "served one request after another"),
         ({"batching": "static"}, {}, "waited until the whole batch had ended"),
         ({}, {"num_preemptions": 3}, "preempted 3 times"),
+        ({}, {"external_prefix_cache_hits": -3}, "computed 3 tokens again, which"),
         ({}, {}, "took 0 steps"),
     ],
 )

@@ -171,6 +171,7 @@ def _lay_out_used(model: DashboardModel, width: int, height: int) -> tuple[Grid,
     return grid, count
 
 
+@lru_cache(64)
 def lay_out(num_blocks: int, width: int, height: int) -> Grid:
     """The most legible grid that holds all blocks in `width` x `height`."""
     digits = len(str(max(num_blocks - 1, 0)))

@@ -11,6 +11,7 @@ thirds of a processor core with a thousand widgets, but only a twentieth of a co
 from itertools import zip_longest
 from typing import ClassVar, Self
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import TRANSPARENT
@@ -79,6 +80,7 @@ class Panel(Widget, can_focus=True):
         drawing a row."""
         self._styles: dict[tuple[str] | tuple[str, Link], Style] = {}
         """Style name, and what a click does -> the palette's style on that ground."""
+        self._width = 0  # for which `_lines` were drawn
         self._changed: set[int] = set()
         """Rows of `_lines` that differ from the screen."""
         self._painted: tuple[Region, list[Strip]] | None = None
@@ -115,6 +117,7 @@ class Panel(Widget, can_focus=True):
         width, height = self.content_size
         if width <= 0:
             return
+        self._width, gutter = width, self.gutter
         title = self.title(model, width)
         if not self.styles.border_left[0]:
             title = f" {title} "  # without corners, the border would touch the words
@@ -130,14 +133,12 @@ class Panel(Widget, can_focus=True):
             self._title, self._is_titled = title, False
             self.border_title = Content(title)
             self._is_titled = True
-            changed.add(-self.gutter.top)
+            changed.add(-gutter.top)
         if changed:
             self._changed |= changed
-            super().refresh(*map(self._row, changed))
-
-    def _row(self, y: int) -> Region:
-        """A whole row with the border: Textual would have to cut a part out of it."""
-        return Region(-self.gutter.left, y, self.outer_size.width, 1)
+            # Whole rows, with the border: Textual would have to cut a part out of a row.
+            left, whole = -gutter.left, self.outer_size.width
+            super().refresh(*(Region(left, y, whole, 1) for y in changed))
 
     def show_again(self) -> None:
         """Draw the last model again, after a change of the selection or size."""
@@ -175,24 +176,21 @@ class Panel(Widget, can_focus=True):
         return super().refresh(*regions, **more)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Textual calls this for every panel whenever any row of the screen has changed.
-
-        Only changed rows are painted again, into the frame that Textual has painted around them.
-        """
+        """Paint changed rows; Textual asks every panel whenever a row of any of them has changed."""
         filtered = self.opacity < 1 or self.app.no_color
         if filtered or self._painted is None or self._painted[0] != crop:
             self._painted = crop, super().render_lines(crop)
         else:
-            rows, top = self._painted[1], self.gutter.top
+            rows, whole = self._painted[1], self.outer_size.width
+            top, right, _, left = self.gutter
             frame = rows[min(max(top - crop.y, 0), len(rows) - 1)]  # of a folded panel, the title
-            right = self.outer_size.width - self.gutter.right
-            before, after = frame.crop(0, self.gutter.left), frame.crop(right)
+            before, after = frame.crop(0, left), frame.crop(whole - right)
             for y in self._changed:
                 at = y + top - crop.y
                 if y < 0 <= at:  # the title
                     rows[at : at + 1] = super().render_lines(Region(crop.x, 0, crop.width, 1))
                 elif 0 <= at < len(rows):
-                    rows[at] = Strip.join((before, self.render_line(y), after))
+                    rows[at] = Strip([*before, *self.render_line(y), *after], whole)
         self._changed.clear()
         return self._painted[1]
 
@@ -200,10 +198,13 @@ class Panel(Widget, can_focus=True):
         """Textual calls this for each row to repaint, and adds the border."""
         line = self._lines[y] if y < len(self._lines) else ()
         known = self._styles.get
-        strip = Strip([Segment(s[0], known(s[1:]) or self._style(*s[1:])) for s in line])
+        segments = [Segment(s[0], known(s[1:]) or self._style(*s[1:])) for s in line]
         if self._room is None:
             self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
-        return strip.adjust_cell_length(self.content_size.width, self._room)
+        free = self._width - sum(cell_len(span[0]) for span in line)
+        if free > 0:
+            segments.append(Segment(" " * free, self._room))
+        return Strip(segments, self._width - min(free, 0)).crop(0, self._width)
 
     def _style(self, name: str, *link: Link) -> Style:
         if len(self._styles) > _MAX_STYLES:

@@ -21,12 +21,9 @@ CONTEXTS = (512, 4096, 16384)
 @dataclass(frozen=True, slots=True)
 class KernelCase:
     kernel: Kernel
-    batch: int
-    """Number of sequences; `kv_write` counts tokens, and `block_copy` counts blocks."""
-    context: int
-    """Tokens per sequence; a prefill computes all of them. 0 for `kv_write` and `block_copy`."""
-    chunk: int = 0
-    """For `mixed`: the last sequence computes its last `chunk` tokens; the others decode."""
+    batch: int  # number of sequences; `kv_write` counts tokens, and `block_copy` counts blocks
+    context: int  # tokens per sequence, which a prefill computes; 0 for the last two kernels
+    chunk: int = 0  # of `mixed`: the last sequence computes so many tokens; the others decode
     heads: int = 16
     kv_heads: int = 8
     head_size: int = 128
@@ -43,14 +40,10 @@ class KernelCase:
     @property
     def bytes_moved(self) -> int:
         """Bytes that every implementation has to read or write."""
-        itemsize = getattr(torch, self.dtype).itemsize
-        key_value_of_token = 2 * self.kv_heads * self.head_size
-        if self.kernel == "kv_write":
-            return 2 * self.batch * key_value_of_token * itemsize
-        if self.kernel == "block_copy":
-            return 2 * self.batch * self.block_size * key_value_of_token * itemsize
-        query_and_output = 2 * sum(self.query_lens) * self.heads * self.head_size
-        return (self.batch * self.context * key_value_of_token + query_and_output) * itemsize
+        slots = {"kv_write": 2, "block_copy": 2 * self.block_size}.get(self.kernel, self.context)
+        queries = 2 * sum(self.query_lens) * self.heads if self.context else 0
+        numbers = (self.batch * slots * 2 * self.kv_heads + queries) * self.head_size
+        return numbers * getattr(torch, self.dtype).itemsize
 
 
 CUDA_CASES = [
@@ -75,35 +68,23 @@ INTERPRETED_CASES = [
 
 @dataclass(slots=True)
 class Batch:
-    query: torch.Tensor
-    """[num_queries, heads, head_size]"""
-    key: torch.Tensor
-    """[batch, kv_heads, head_size]: new keys for `kv_write`."""
+    query: torch.Tensor  # [num_queries, heads, head_size]
+    key: torch.Tensor  # [batch, kv_heads, head_size], for `kv_write`; so is `value`
     value: torch.Tensor
-    """[batch, kv_heads, head_size]: new values for `kv_write`."""
-    caches: torch.Tensor
-    """[2, num_blocks, kv_heads, block_size, head_size]: keys and values of a layer."""
-    block_tables: torch.Tensor
-    """[batch, blocks per context] int32"""
-    seq_lens: torch.Tensor
-    """[batch] int32"""
-    slots: torch.Tensor
-    """[batch] int64, all different"""
+    caches: torch.Tensor  # [2, num_blocks, kv_heads, block_size, head_size]
+    block_tables: torch.Tensor  # [batch, blocks per context] int32
+    seq_lens: torch.Tensor  # [batch] int32
+    slots: torch.Tensor  # [batch] int64, all different
 
     @property
-    def key_value_views(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The caches in the kernels' shape: [num_blocks, block_size, kv_heads, head_size] each."""
-        key_cache, value_cache = self.caches.transpose(2, 3)
-        return key_cache, value_cache
+    def key_value_views(self) -> torch.Tensor:
+        """Both caches in the kernels' shape: [num_blocks, block_size, kv_heads, head_size]."""
+        return self.caches.transpose(2, 3)
 
-    def gathered(self, context: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return keys and values without paging, [batch, kv_heads, context, head_size] each."""
-        views = (
-            cache[self.block_tables.long()].flatten(1, 2)[:, :context]
-            for cache in self.key_value_views
-        )
-        key, value = (view.transpose(1, 2).contiguous() for view in views)
-        return key, value
+    def gathered(self, context: int) -> torch.Tensor:
+        """Return keys and values without paging, [2, batch, kv_heads, context, head_size]."""
+        rows = self.key_value_views[:, self.block_tables.long()].flatten(2, 3)[:, :, :context]
+        return rows.transpose(2, 3).contiguous()
 
 
 def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
@@ -114,9 +95,8 @@ def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
         return torch.randn(shape, generator=generator, device=device, dtype=dtype)
 
     blocks_each = -(-case.context // case.block_size)
-    num_blocks = {"kv_write": case.batch, "block_copy": 2 * case.batch}.get(
-        case.kernel, case.batch * blocks_each
-    )
+    blocks_each = {"kv_write": 1, "block_copy": 2}.get(case.kernel, blocks_each)
+    num_blocks = case.batch * blocks_each
     order = torch.randperm(num_blocks, generator=generator, device=device)
     return Batch(
         query=random(sum(case.query_lens), case.heads, case.head_size),

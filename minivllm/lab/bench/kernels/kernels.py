@@ -6,17 +6,17 @@ than two launches. Prefill is compute-bound, so even a good kernel has a low sha
 """
 
 import argparse
+from collections.abc import Callable
 from importlib.util import find_spec
 
 from minivllm.errors import TritonMissingError
 from minivllm.lab import bench
-from minivllm.lab.common.report import Report, add_number
+from minivllm.lab.common.report import Report, positive_int
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_number(parser, "--runs", 20, "number of timed runs of each kernel")
-    tiny = "without a CUDA device: tiny shapes, meaningless times"
-    parser.add_argument("--interpret", action="store_true", help=tiny)
+def add_arguments(add: Callable[..., None]) -> None:
+    add("--runs N", "number of timed runs of each kernel", type=positive_int, default=20)
+    add("--interpret", "without a CUDA device: tiny shapes, meaningless times")
 
 
 def measure(args: argparse.Namespace) -> Report:
@@ -44,7 +44,7 @@ def measure(args: argparse.Namespace) -> Report:
     ]
     if result["interpreted"]:
         notes.append(
-            "INTERPRETED: these kernels ran in Python, so the times are not those of any device."
+            "INTERPRETED: kernels ran in Python, so the times are not those of any device."
         )
     reasons = {row["name"]: row["reason"] for row in result["left_out"]}
     notes += [f"Left out: {name}: {reason}" for name, reason in reasons.items()]

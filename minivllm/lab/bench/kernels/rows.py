@@ -10,6 +10,7 @@ Only a machine with Triton can import this file.
 from __future__ import annotations
 
 import statistics
+import timeit
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -18,7 +19,6 @@ from typing import Any
 
 import torch
 
-from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
@@ -26,27 +26,22 @@ from minivllm.lab.bench.kernels.runs import PEER, check_same, make_runs
 from minivllm.lab.common.report import progress_bar
 
 COPY_BYTES = 2 << 30
-FLUSH_BYTES = 512 << 20
-"""Ten times the L2 cache of an H200; writing it takes over 100 microseconds."""
+FLUSH_BYTES = 512 << 20  # ten times the L2 cache of an H200; writing it takes over 100 microseconds
 WARM_UP_RUNS = 3
-IN_A_ROW = 28
-"""Number of launches without a pause: one for each layer of Qwen3-0.6B."""
+IN_A_ROW = 28  # number of launches without a pause: one for each layer of Qwen3-0.6B
 
 
 def measure_kernels(*, num_runs: int, interpret: bool) -> dict[str, Any]:
     """Check and time all kernels and their peer; a row that failed has a `reason`, no times."""
     if not torch.cuda.is_available() and not interpret:
         raise BenchError(
-            "There is no CUDA device, so kernels would be interpreted and their times would be"
-            " meaningless: run this on a machine with a CUDA device, or add --interpret to test"
-            " the benchmark itself on tiny shapes."
+            "There is no CUDA device, so times would be meaningless: run this where there is one,"
+            " or add --interpret to test the benchmark itself on tiny shapes."
         )
     device = torch.device("cpu" if INTERPRETED else "cuda")
     times_of = partial(seconds_of_runs, device=device, num_runs=num_runs)
     source = torch.zeros((1 << 20 if INTERPRETED else COPY_BYTES) // 4, device=device)
     copy = 2 * source.nbytes / statistics.median(times_of(partial(source.clone().copy_, source)))
-    # A sum writes almost nothing, like attention in decoding.
-    read = source.nbytes / statistics.median(times_of(source.sum))
     del source
     rows = []
     first: dict[KernelCase, torch.Tensor] = {}
@@ -71,16 +66,12 @@ def measure_kernels(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                 rows.append(row)
                 # Print at once, so that an interrupted run still shows its results.
                 if "reason" not in row:
-                    progress.console.print(
-                        f"{name}, {case.batch} x {case.context}: {row['seconds'] * 1e6:,.1f} us,"
-                        f" {row['share_of_copy']:.1%} of copy",
-                        markup=False,
-                    )
+                    speed = f"{row['seconds'] * 1e6:,.1f} us, {row['share_of_copy']:.1%} of copy"
+                    progress.console.print(f"{name}, {case.batch} x {case.context}: {speed}")
     return {
         "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(),
         "interpreted": INTERPRETED,
         "copy_gb_per_s": copy / 1e9,
-        "read_gb_per_s": read / 1e9,
         "results": [row for row in rows if "reason" not in row],
         "left_out": [row for row in rows if "reason" in row],
         "triton": version("triton"),
@@ -88,15 +79,9 @@ def measure_kernels(*, num_runs: int, interpret: bool) -> dict[str, Any]:
 
 
 def _times(case: KernelCase, runs: list[float], copy_bytes_per_s: float) -> dict[str, Any]:
-    seconds = statistics.median(runs)
-    speed = case.bytes_moved / seconds
-    return {
-        "bytes": case.bytes_moved,
-        "seconds": seconds,
-        "gb_per_s": speed / 1e9,
-        "share_of_copy": speed / copy_bytes_per_s,
-        "runs": runs,
-    }
+    seconds, size = statistics.median(runs), case.bytes_moved
+    speeds = {"gb_per_s": size / seconds / 1e9, "share_of_copy": size / seconds / copy_bytes_per_s}
+    return {"bytes": size, "seconds": seconds, **speeds, "runs": runs}
 
 
 def seconds_of_runs(
@@ -106,7 +91,7 @@ def seconds_of_runs(
     for _ in range(WARM_UP_RUNS if device.type == "cuda" else 1):
         function()
     if device.type != "cuda":
-        return [_seconds(function) for _ in range(num_runs)]
+        return timeit.repeat(function, repeat=num_runs, number=1)
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device)
     pairs = [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in range(num_runs)]
     for begin, end in pairs:
@@ -128,31 +113,24 @@ def seconds_in_a_row(
     as_graph: record the launches as a CUDA graph and replay the graph, as the engine does
     """
     if device.type != "cuda":
-        return [_seconds(function) for _ in range(num_runs)]
+        return timeit.repeat(function, repeat=num_runs, number=1)
 
-    def all_of_them() -> None:
+    def run() -> None:
         for _ in range(IN_A_ROW):
             function()
 
-    run = all_of_them
+    replay = run
     if as_graph:
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
         with torch.cuda.graph(graph):
-            all_of_them()
-        run = graph.replay
+            run()
+        replay = graph.replay
 
     def run_and_wait() -> None:
-        run()
+        replay()
         torch.cuda.synchronize(device)
 
     # The device is idle at the start, as in a step that has waited for its sampled tokens.
-    seconds = [_seconds(run_and_wait) / IN_A_ROW for _ in range(WARM_UP_RUNS + num_runs)]
-    return seconds[WARM_UP_RUNS:]
-
-
-def _seconds(function: Callable[[], object]) -> float:
-    clock = MonotonicClock()
-    begin = clock.now()
-    function()
-    return clock.now() - begin
+    seconds = timeit.repeat(run_and_wait, repeat=WARM_UP_RUNS + num_runs, number=1)
+    return [run / IN_A_ROW for run in seconds[WARM_UP_RUNS:]]

@@ -14,13 +14,9 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from minivllm.errors import BenchError
+from minivllm.kernels.attention import decode_split as split
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive
-from minivllm.kernels.attention.decode_split import (
-    choose_num_splits,
-    decode_split,
-    num_processors_of,
-)
 from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.attention.unified import unified_attention
@@ -28,8 +24,7 @@ from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 
 PEER = "sdpa (gathered)"
-Run = Callable[[], torch.Tensor | None]
-"""Runs a kernel once, and returns the output of attention."""
+Run = Callable[[], torch.Tensor | None]  # runs a kernel once, and returns the output of attention
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
 """Largest allowed error, relative to the largest output: rounding in the dtype."""
 
@@ -63,24 +58,26 @@ def check_same(case: KernelCase, name: str, result: torch.Tensor, first: torch.T
         )
 
 
+def _num_splits(case: KernelCase, batch: Batch, num_decodes: int) -> int:
+    processors = split.num_processors_of(batch.query.device)
+    return split.choose_num_splits(num_decodes, case.kv_heads, case.context, processors)
+
+
 def _decode_versions(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    scale, device = case.head_size**-0.5, batch.query.device
-    caches = batch.key_value_views
-    num_processors = num_processors_of(device)
-    num_splits = choose_num_splits(case.batch, case.kv_heads, case.context, num_processors)
+    scale, caches = case.head_size**-0.5, batch.key_value_views
+    num_splits = _num_splits(case, batch, case.batch)
     arguments = (batch.query, *caches, batch.block_tables, batch.seq_lens, scale)
 
     def make_static() -> Run:
-        static = StaticDecode(
-            case.batch, case.context, caches[0], case.heads, scale, num_processors
-        )
+        processors = split.num_processors_of(batch.query.device)
+        static = StaticDecode(case.batch, case.context, caches[0], case.heads, scale, processors)
         static.set_batch(batch.block_tables, batch.seq_lens)
         return partial(static, batch.query, *caches)
 
     return {
         "naive": lambda: partial(decode_naive, *arguments),
         "grouped": lambda: partial(decode_grouped, *arguments),
-        "split": lambda: partial(decode_split, *arguments, num_splits=num_splits),
+        "split": lambda: partial(split.decode_split, *arguments, num_splits=num_splits),
         "static": make_static,
     }
 
@@ -92,9 +89,7 @@ def _prefill(case: KernelCase, batch: Batch) -> Run:
 def _mixed(case: KernelCase, batch: Batch) -> Run:
     """Let prefill and decode kernels write into one output, as in a mixed step of the engine."""
     num_decodes, scale = case.batch - 1, case.head_size**-0.5
-    num_splits = choose_num_splits(
-        num_decodes, case.kv_heads, case.context, num_processors_of(batch.query.device)
-    )
+    num_splits = _num_splits(case, batch, num_decodes)
     output = torch.empty_like(batch.query)
     decodes = (
         batch.query[:num_decodes], *batch.key_value_views, batch.block_tables[:num_decodes],
@@ -104,7 +99,7 @@ def _mixed(case: KernelCase, batch: Batch) -> Run:
 
     def run() -> torch.Tensor:
         prefill_attention(*prefills, output)
-        decode_split(*decodes, scale, num_splits=num_splits, out=output[:num_decodes])
+        split.decode_split(*decodes, scale, num_splits=num_splits, out=output[:num_decodes])
         return output
 
     return run
@@ -112,26 +107,22 @@ def _mixed(case: KernelCase, batch: Batch) -> Run:
 
 def _unified(case: KernelCase, batch: Batch) -> Run:
     """Compute all sequences in one launch. Without a chunk, contexts are split as in `split`."""
-    has_chunks, num_splits = max(case.query_lens) > 1, 1
-    if not has_chunks:
-        num_processors = num_processors_of(batch.query.device)
-        num_splits = choose_num_splits(case.batch, case.kv_heads, case.context, num_processors)
+    has_chunks = max(case.query_lens) > 1
+    num_splits = 1 if has_chunks else _num_splits(case, batch, case.batch)
+    arguments = _arguments(case, batch)
+    return partial(unified_attention, *arguments, has_chunks=has_chunks, num_splits=num_splits)
+
+
+def _arguments(case: KernelCase, batch: Batch) -> tuple:
     starts = torch.tensor([0, *case.query_lens]).cumsum(0).int().to(batch.query.device)
-    arguments = (batch.query, *batch.key_value_views, batch.block_tables, starts, batch.seq_lens)
-    scale = case.head_size**-0.5
-    return partial(
-        unified_attention, *arguments, scale, has_chunks=has_chunks, num_splits=num_splits
-    )
+    caches, scale = batch.key_value_views, case.head_size**-0.5
+    return batch.query, *caches, batch.block_tables, starts, batch.seq_lens, scale
 
 
 def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> tuple:
-    device, lens = batch.query.device, case.query_lens
-    starts = torch.tensor([0, *lens]).cumsum(0).int().to(device)
-    tiles = list_query_tiles(
-        lens, sequences, case.heads // case.kv_heads, case.head_size, batch.query.dtype
-    )
-    arguments = (batch.query, *batch.key_value_views, batch.block_tables, starts, batch.seq_lens)
-    return *arguments, case.head_size**-0.5, tiles.to(device)
+    group, dtype = case.heads // case.kv_heads, batch.query.dtype
+    tiles = list_query_tiles(case.query_lens, sequences, group, case.head_size, dtype)
+    return *_arguments(case, batch), tiles.to(batch.query.device)
 
 
 def _sdpa(case: KernelCase, batch: Batch) -> Run:

@@ -14,19 +14,16 @@ training did not use). Other models read prose.txt, from pages of this project's
 import argparse
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from minivllm.config import EngineConfig
 from minivllm.configurations import parse_configuration
-from minivllm.engine.engine import LLMEngine
-from minivllm.lab.common.report import Report, add_model_arguments, tracked
-from minivllm.outputs import RequestOutput
-from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.lab.common.report import Report, add_model_arguments
+from minivllm.llm import LLM
+from minivllm.sampling_params import SamplingParams
 
-WINDOW = 512
-"""Tokens that a model reads at once; each window starts without context."""
+WINDOW = 512  # tokens that a model reads at once; each window starts without context
 PARTS: dict[str, dict[str, object]] = {
     "float32": {"dtype": "float32"},
     "bfloat16": {"dtype": "bfloat16"},
@@ -44,34 +41,26 @@ class TokenOfText(NamedTuple):
 
 
 def text_for(model: str) -> str:
-    """Return the fixed text that `model` reads."""
     name = "house.txt" if model == "house" else "prose.txt"
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
-def judge(config: EngineConfig, text: str) -> list[TokenOfText]:
-    """Let the engine of `config` read `text`; return all tokens but the first of each window."""
-    engine = LLMEngine.from_config(config)
-    token_ids = engine.tokenizer.encode(text, add_special_tokens=False)
-    length = min(WINDOW, engine.max_model_len - 1)
-    params = SamplingParams(
-        temperature=0.0, max_tokens=1, prompt_logprobs=1, output_kind=RequestOutputKind.FINAL_ONLY
-    )
+def judge(text: str, **options: object) -> list[TokenOfText]:
+    """Let an engine read `text`; return all tokens but the first of each window."""
+    llm = LLM(max_num_seqs=1, **options)
+    token_ids = llm.llm_engine.tokenizer.encode(text, add_special_tokens=False)
+    length = min(WINDOW, llm.llm_engine.max_model_len - 1)
+    windows = [token_ids[start : start + length] for start in range(0, len(token_ids), length)]
+    prompts = [{"prompt_token_ids": window} for window in windows]
+    params = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1)
     judged: list[TokenOfText] = []
-    for start in tracked(range(0, len(token_ids), length), "reading"):
-        window = {"prompt_token_ids": token_ids[start : start + length]}
-        engine.add_request(str(start), window, params)
-        while engine.has_unfinished_requests():
-            for output in engine.step():
-                judged += _tokens_of(output)
+    for output in llm.generate(prompts, params):
+        for token_id, found in zip(
+            output.prompt_token_ids[1:], output.prompt_logprobs[1:], strict=True
+        ):
+            top = next(other for other, logprob in found.items() if logprob.rank == 1)
+            judged.append(TokenOfText(found[token_id].logprob, top))
     return judged
-
-
-def _tokens_of(output: RequestOutput) -> Iterator[TokenOfText]:
-    pairs = zip(output.prompt_token_ids[1:], output.prompt_logprobs[1:], strict=True)
-    for token_id, found in pairs:
-        top = next(other for other, logprob in found.items() if logprob.rank == 1)
-        yield TokenOfText(found[token_id].logprob, top)
 
 
 def compare_quality(a: list[TokenOfText], b: list[TokenOfText]) -> dict[str, float]:
@@ -88,20 +77,16 @@ def compare_quality(a: list[TokenOfText], b: list[TokenOfText]) -> dict[str, flo
     }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--a",
-        default="float32",
-        help=f"parts of {', '.join(PARTS)}, joined by + (default: %(default)s)",
-    )
-    parser.add_argument("--b", default="int8", help="the other side (default: %(default)s)")
-    add_model_arguments(parser, dtype=False)
+def add_arguments(add: Callable[..., None]) -> None:
+    add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="float32")
+    add("--b B", "the other side", default="int8")
+    add_model_arguments(add, dtype=False)
 
 
 def measure(args: argparse.Namespace) -> Report:
     options = [parse_configuration(name, parts=PARTS).options for name in (args.a, args.b)]
-    sides = [EngineConfig(model=args.model, **{"dtype": "float32", **chosen}) for chosen in options]
-    found = compare_quality(*(judge(side, text_for(args.model)) for side in sides))
+    usual, text = {"model": args.model, "dtype": "float32"}, text_for(args.model)
+    found = compare_quality(*(judge(text, **usual | chosen) for chosen in options))
     change, same = f"{found['perplexity_change']:+.3%}", f"{found['same_top_token']:.2%}"
     rows = [
         (args.a, f"{found['perplexity_a']:.4f}", "", ""),

@@ -5,6 +5,7 @@ to read is many times larger than the largest cache. The fastest of several runs
 disturbances only make a run slower.
 """
 
+import timeit
 from collections.abc import Callable
 
 import torch
@@ -33,12 +34,7 @@ def measure_machine_speed(
     """Time a sum over `READ_BYTES` and a product of two square matrices by `waiting_clock`."""
 
     def fastest(work: Callable[[], torch.Tensor]) -> float:
-        runs = []
-        for _ in range(NUM_RUNS):
-            started = now()
-            work()
-            runs.append(now() - started)
-        return min(runs)
+        return min(timeit.repeat(work, timer=now, repeat=NUM_RUNS, number=1))
 
     numbers = torch.ones(READ_BYTES // 4, device=device)
     a, b = (torch.randn(MATRIX_SIZE, MATRIX_SIZE, device=device).to(dtype) for _ in range(2))

@@ -35,6 +35,7 @@ OUTSIDE_PARTS = {
     "outputs": "results for the callers",
     "step": "the rest of the step",
 }
+PARTS = MODEL_PARTS | OUTSIDE_PARTS
 LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 Watch = Callable[[str], AbstractContextManager]
 """Makes the context of a part, in which the part's code runs, from its name."""

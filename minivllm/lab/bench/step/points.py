@@ -4,10 +4,10 @@ The points cover all kinds of steps: only decodes at several contexts, only prom
 long prompts, and decodes together with a chunk. A step's context is the tokens *before* the step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -19,8 +19,7 @@ from minivllm.sampling_params import SamplingParams
 PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)
 """Of prompts that run one at a time. With the default budget, the longest need several steps."""
 PROMPT_LENGTHS_IN_BATCHES = (8, 48)
-NUM_DECODES = 6
-"""Output tokens of each single prompt, and of each request in a batch."""
+NUM_DECODES = 6  # output tokens of each single prompt, and of each request in a batch
 
 
 _Count = Annotated[int, Meta(ge=0)]
@@ -31,20 +30,15 @@ class StepPoint:
     """msgspec checks the ranges in a file of measured steps."""
 
     num_scheduled_tokens: _Count
-    num_decodes: _Count
-    """Number of sequences that computed one token and sampled the next."""
-    num_context_tokens: _Count
-    """Tokens computed before this step, summed over the step's sequences."""
+    num_decodes: _Count  # sequences that computed one token and sampled the next
+    num_context_tokens: _Count  # computed before this step, summed over the step's sequences
     seconds: Annotated[float, Meta(gt=0, lt=1e9)]
 
 
 def point_of(plan: SchedulerOutput, seconds: float) -> StepPoint:
-    return StepPoint(
-        num_scheduled_tokens=plan.total_num_scheduled_tokens,
-        num_decodes=sum(item.kind == "decode" for item in plan.scheduled),
-        num_context_tokens=sum(item.start for item in plan.scheduled),
-        seconds=seconds,
-    )
+    num_decodes = sum(item.kind == "decode" for item in plan.scheduled)
+    num_context_tokens = sum(item.start for item in plan.scheduled)
+    return StepPoint(plan.total_num_scheduled_tokens, num_decodes, num_context_tokens, seconds)
 
 
 class RandomRequests:
@@ -56,19 +50,34 @@ class RandomRequests:
         self._added = 0
 
     def add(self, prompt_len: int, max_tokens: int) -> None:
-        token_ids = [
-            self._random.randrange(self._engine.tokenizer.vocab_size) for _ in range(prompt_len)
-        ]
+        token_ids = self._random.choices(range(self._engine.tokenizer.vocab_size), k=prompt_len)
         params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
         self._engine.add_request(str(self._added), {"prompt_token_ids": token_ids}, params)
         self._added += 1
 
 
+def in_turns(
+    number: int, *ways: Callable[[], Any], before: Callable[[], object] = lambda: None
+) -> list[tuple[Any, ...]]:
+    """Call all ways in each of `number` rounds; return their results, in the order of `ways`.
+
+    The order within a round is random: sequences start new blocks at fixed distances, which must
+    not always coincide with the same way.
+    """
+    rng, rounds = Random(0), []
+    for _ in range(number):
+        results = {}
+        for way in rng.sample(ways, len(ways)):
+            before()
+            results[way] = way()
+        rounds.append(tuple(map(results.get, ways)))
+    return rounds
+
+
 def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
     started = clock.now()
     engine.step()
-    seconds = clock.now() - started
-    return point_of(engine.core.last_plan, seconds)
+    return point_of(seconds=clock.now() - started, plan=engine.core.last_plan)
 
 
 def measure_points(

@@ -18,92 +18,66 @@ import argparse
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from random import Random
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab import bench
-from minivllm.lab.bench.step.parts import (
-    LINEAR_PARTS,
-    MODEL_PARTS,
-    OUTSIDE_PARTS,
-    Stopwatch,
-    watch_parts,
-)
-from minivllm.lab.bench.step.points import RandomRequests, measure_points
-from minivllm.lab.common.report import (
-    Report,
-    add_model_arguments,
-    add_number,
-    listed,
-    positive_int,
-    tracked,
-)
+from minivllm.lab.bench.step import parts
+from minivllm.lab.bench.step.points import RandomRequests, in_turns, measure_points
+from minivllm.lab.common.report import Report, add_model_arguments, listed, positive_int, tracked
 
 WARM_UP_STEPS = 3
 NUM_PREFILLS = 5
-LONGEST_POINT = 1024
-"""Tokens of the longest request of `points.py`, at least."""
-
-
-@dataclass(slots=True)
-class MeasuredSteps:
-    """Seconds of one kind of step: of each plain step, and of each watched step's parts."""
-
-    plain: list[float] = field(default_factory=list)
-    watched: list[dict[str, float]] = field(default_factory=list)
+EPILOG = (
+    "Parts of a step. " + "; ".join(f"{name}: {what}" for name, what in parts.PARTS.items()) + "."
+)
+"""Below the help."""
+LONGEST_POINT = 1024  # tokens of the longest request of `points.py`, at least
+MeasuredPair = tuple[float, dict[str, float]]
+"""Seconds of a plain step, and of each part of a watched one."""
 
 
 class StepBench:
     def __init__(self, engine: LLMEngine, now: Callable[[], float]) -> None:
         self.engine, self._now = engine, now
         self.requests = RandomRequests(engine, seed=0)
-        self._order = Random(0)
 
     def measure_decodes(
         self, batch_size: int, context: int, max_tokens: int, num_steps: int
-    ) -> MeasuredSteps:
+    ) -> list[MeasuredPair]:
         """Measure `num_steps` steps in each way; sequences start with `context` tokens."""
-        times = MeasuredSteps()
-        # Sequences start new blocks at fixed distances, which must not always coincide with the
-        # same way of measuring.
-        ways = [self._plain, self._watched] * num_steps
-        self._order.shuffle(ways)
         for _ in range(batch_size):
             self.requests.add(context, max_tokens)
         for _ in range(WARM_UP_STEPS):
             self.engine.step()
             while any(item.kind == "prefill" for item in self.engine.core.last_plan.scheduled):
                 self.engine.step()
-        for way in ways:
-            way(times)
+        pairs = in_turns(num_steps, self._plain, self._watched)
         for request_id in list(self.engine.core.scheduler.requests):
             self.engine.abort_request(request_id)
-        return times
+        return pairs
 
-    def measure_prefills(self, num_tokens: int) -> MeasuredSteps:
+    def measure_prefills(self, num_tokens: int) -> list[MeasuredPair]:
         """Measure steps with only one prompt of `num_tokens` tokens."""
-        times = MeasuredSteps()
-        self.requests.add(num_tokens, max_tokens=1)
+        before = partial(self.requests.add, num_tokens, max_tokens=1)
+        before()
         self.engine.step()
-        for way in [self._plain, self._watched] * NUM_PREFILLS:
-            self.requests.add(num_tokens, max_tokens=1)
-            way(times)
-        return times
+        return in_turns(NUM_PREFILLS, self._plain, self._watched, before=before)
 
-    def _plain(self, times: MeasuredSteps) -> None:
+    def _plain(self) -> float:
         started = self._now()
         self.engine.step()
-        times.plain.append(self._now() - started)
+        return self._now() - started
 
-    def _watched(self, times: MeasuredSteps) -> None:
-        stopwatch = Stopwatch(self._now)
-        with watch_parts(self.engine, stopwatch):
+    def _watched(self) -> dict[str, float]:
+        stopwatch = parts.Stopwatch(self._now)
+        with parts.watch_parts(self.engine, stopwatch):
             self.engine.step()
-        times.watched.append(stopwatch.seconds)
+        return stopwatch.seconds
 
 
 def measure(args: argparse.Namespace) -> Report:
@@ -156,20 +130,19 @@ def measure(args: argparse.Namespace) -> Report:
     return Report(title, *table(results), notes(result), result)
 
 
-def describe_times(times: MeasuredSteps) -> dict[str, Any]:
+def describe_times(pairs: list[MeasuredPair]) -> dict[str, Any]:
     """Return medians over the steps, and shares of the plain step."""
-    parts = {
-        name: statistics.median(step.get(name, 0.0) for step in times.watched)
-        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+    plain, watched = zip(*pairs, strict=True)
+    medians = {
+        name: statistics.median(step.get(name, 0.0) for step in watched) for name in parts.PARTS
     }
-    seconds = statistics.median(times.plain)
-    watched = statistics.median(sum(step.values()) for step in times.watched)
+    seconds = statistics.median(plain)
     return {
         "seconds": seconds,
-        "parts": parts,
-        "watching": watched / seconds - 1,
-        "outside_model": sum(parts[name] for name in OUTSIDE_PARTS) / seconds,
-        "linear": sum(parts[name] for name in LINEAR_PARTS) / seconds,
+        "parts": medians,
+        "watching": statistics.median(sum(step.values()) for step in watched) / seconds - 1,
+        "outside_model": sum(medians[name] for name in parts.OUTSIDE_PARTS) / seconds,
+        "linear": sum(medians[name] for name in parts.LINEAR_PARTS) / seconds,
     }
 
 
@@ -178,10 +151,7 @@ def table(results: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[st
         seconds = measured["parts"][part]
         return f"{seconds * 1e3:.2f} {seconds / measured['seconds']:4.0%}"
 
-    rows = [
-        (part, *(cell(measured, part) for measured in results))
-        for part in (*MODEL_PARTS, *OUTSIDE_PARTS)
-    ]
+    rows = [(part, *(cell(measured, part) for measured in results)) for part in parts.PARTS]
     rows.append(("step", *(f"{measured['seconds'] * 1e3:.2f}" for measured in results)))
     return ("part", *map(_name, results)), rows
 
@@ -209,21 +179,12 @@ def _name(measured: dict[str, Any]) -> str:
     return f"{measured['kind']} {measured.get('batch_size') or measured['num_tokens']}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parts = "; ".join(f"{name}: {what}" for name, what in (MODEL_PARTS | OUTSIDE_PARTS).items())
-    parser.epilog = f"Parts of a step. {parts}."
-    add_model_arguments(parser)
-    parser.add_argument(
-        "--batch-sizes",
-        type=listed(positive_int),
-        metavar="N,...",
-        default=[1, 4, 16, 64],
-        help="numbers of running sequences (default: 1,4,16,64)",
-    )
-    add_number(parser, "--context", 128, "tokens of each sequence")
-    add_number(parser, "--steps", 20, "steps for each way of measuring and batch size")
-    parser.add_argument(
-        "--trace",
-        metavar="FILE",
-        help="write some steps, from torch's profiler and the engine's events, for Perfetto",
-    )
+def add_arguments(add: Callable[..., None]) -> None:
+    add_model_arguments(add)
+    sizes = {"type": listed(positive_int), "default": "1,4,16,64"}
+    add("--batch-sizes N,...", "numbers of running sequences", **sizes)
+    add("--context N", "tokens of each sequence", type=positive_int, default=128)
+    ways = "steps for each way of measuring and batch size"
+    add("--steps N", ways, type=positive_int, default=20)
+    trace = "write some steps, from torch's profiler and the engine's events, for Perfetto"
+    add("--trace FILE", trace)

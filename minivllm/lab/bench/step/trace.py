@@ -30,11 +30,8 @@ def write_trace(
     header, engine_file = engine.log_header(), io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         log, operations = Path(folder, "events.jsonl"), Path(folder, "operations.json")
-        with (
-            LogWriter(log, header) as writer,
-            watch_parts(engine, record_function),
-            profile() as profiler,
-        ):
+        watched = watch_parts(engine, record_function)
+        with LogWriter(log, header) as writer, watched, profile() as profiler:
             unsubscribe = engine.subscribe(writer.write)
             while engine.has_unfinished_requests():
                 with record_function(f"step {engine.core.scheduler.step + 1}"):

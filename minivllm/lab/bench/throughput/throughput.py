@@ -6,8 +6,8 @@
 
 All engines load the same weights and get the same token ids. They take turns, and the first round
 is not counted. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run
-in their own Python (`peers.py`). llama.cpp cannot read safetensors, so it gets the weights
-in a temporary GGUF file, or the GGUF file that we read too.
+in their own Python. llama.cpp cannot read safetensors, so it gets the weights in a temporary GGUF
+file, or the GGUF file that we read too.
 
 The tokens of every round are compared, because a speed says little if the outputs differ.
 """
@@ -15,133 +15,85 @@ The tokens of every round are compared, because a speed says little if the outpu
 import argparse
 import statistics
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from minivllm import runtime
 from minivllm.errors import BenchError
 from minivllm.lab import bench
-from minivllm.lab.bench.throughput.peers import BenchEngine, MinivllmEngine, PeerProcess
-from minivllm.lab.bench.throughput.rounds import SETTLE_S, EngineRounds, measure_rounds
-from minivllm.lab.bench.throughput.workloads import (
-    MAX_NUM_SEQS,
-    NANO_VLLM,
-    WORKLOADS,
-    WorkloadSpec,
-    make_requests,
-    quick,
-)
-from minivllm.lab.common.report import (
-    DEFAULT_DTYPE,
-    DEFAULT_MODEL,
-    Report,
-    add_model_arguments,
-    add_number,
-    positive_int,
-    progress_bar,
-)
-from minivllm.runtime.store.model_store import (
-    QWEN3_DUMMY,
-    resolve_for_transformers,
-    resolve_model,
-)
+from minivllm.lab.bench.throughput import rounds, workloads
+from minivllm.lab.common import report
+from minivllm.runtime.store.model_store import QWEN3_DUMMY, resolve_for_transformers, resolve_model
 
+NANO_VLLM = workloads.NANO_VLLM
 PEERS = ("transformers", "vllm", "llama.cpp")
 ALL = "all"
-MAX_CPU_REQUESTS = 8
-"""Of the workload nano-vllm: all 256 would take hours on a CPU."""
+MAX_CPU_REQUESTS = 8  # of the workload nano-vllm: all 256 would take hours on a CPU
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workload",
-        required=True,
-        choices=(*WORKLOADS, ALL),
-        help=(
-            f"the requests to measure; {NANO_VLLM} is for a GPU, with its own defaults (--model"
-            f" {QWEN3_DUMMY}, --dtype bfloat16, --rounds 1), and not in {ALL}"
-        ),
+def add_arguments(add: Callable[..., None]) -> None:
+    which = (
+        f"the requests to measure; {NANO_VLLM} is for a GPU, with its own defaults (--model"
+        f" {QWEN3_DUMMY}, --dtype bfloat16, --rounds 1), and not in {ALL}"
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed for prompts and lengths (default: %(default)s)"
-    )
-    add_model_arguments(parser)
-    _add_peer_arguments(parser)
-    parser.add_argument(
-        "--rounds", type=positive_int, help="measured runs of each engine (default: 5)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="divide all lengths by four, as make bench-check does"
-    )
-    parser.add_argument("--num-requests", type=positive_int, help="fewer or more requests")
-    parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
+    add("--workload", which, required=True, choices=(*workloads.WORKLOADS, ALL))
+    add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
     # None means "not given"; the default then depends on the workload.
-    parser.set_defaults(model=None, dtype=None)
-
-
-def _add_peer_arguments(parser: argparse.ArgumentParser) -> None:
-    also = "also measure this peer, in turns; may be given several times"
-    parser.add_argument("--vs", choices=PEERS, action="append", default=[], help=also)
-    parser.add_argument(
-        "--peer-python",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help=(
-            "the Python of an environment with vLLM or llama-cpp-python; once, or once for each"
-            " --vs that needs one"
-        ),
+    add("--model MODEL", f"{report.MODEL_HELP} (default: {report.DEFAULT_MODEL})")
+    add("--dtype", f"{report.DTYPE_HELP} (default: {report.DEFAULT_DTYPE})", choices=report.DTYPES)
+    add("--rounds N", "measured runs of each engine (default: 5)", type=report.positive_int)
+    add("--num-threads N", "CPU threads", type=report.positive_int, default=2)
+    peer = "also measure this peer, in turns; may be given several times"
+    add("--vs", peer, choices=PEERS, action="append", default=[])
+    python = (
+        "the Python of an environment with vLLM or llama-cpp-python; once, or once for each --vs"
+        " that needs one"
     )
-    parser.add_argument(
-        "--formats",
-        metavar="FORMAT,...",
-        help=(
-            "also measure our engine with the weights written as float32, bfloat16, float16, q8_0,"
-            " q4_0 or q4_1, or quantized to int8 while loading"
-        ),
+    add("--peer-python PATH", python, action="append", default=[])
+    formats = (
+        "also measure our engine with the weights written as float32, bfloat16, float16, q8_0,"
+        " q4_0 or q4_1, or quantized to int8 while loading"
     )
-    parser.add_argument(
-        "--peer-gguf",
-        choices=("same",),
-        help=(
-            "same: --vs llama.cpp reads the model's own GGUF file, with its usual float16 KV cache"
-            " (default: a file in --dtype)"
-        ),
+    add("--formats FORMAT,...", formats)
+    gguf = (
+        "same: --vs llama.cpp reads the model's own GGUF file, with its usual float16 KV cache"
+        " (default: a file in --dtype)"
     )
+    add("--peer-gguf", gguf, choices=("same",))
     size = "sequences in a static batch of --vs transformers"
-    add_number(parser, "--peer-batch-size", MAX_NUM_SEQS, size)
+    add("--peer-batch-size N", size, type=report.positive_int, default=workloads.MAX_NUM_SEQS)
+    add("--quick", "divide all lengths by four, as make bench-check does")
+    add("--num-requests N", "fewer or more requests", type=report.positive_int)
+    add("--enforce-eager", "on a GPU: no CUDA graphs")
 
 
-def measure(args: argparse.Namespace) -> Report:
-    """Load the engines once, and run the workloads."""
+def measure(args: argparse.Namespace) -> report.Report:
     device = runtime.choose_device("auto").type
     specs = _workloads(args, device)
     pythons = peers_with_python(args.vs, args.peer_python)
     spec = specs[0]
     options = {"max_num_seqs": spec.max_num_seqs, "enforce_eager": args.enforce_eager}
-    if spec.max_num_batched_tokens is not None:
-        options["max_num_batched_tokens"] = spec.max_num_batched_tokens
-        options["max_model_len"] = spec.max_model_len
+    if (budget := spec.max_num_batched_tokens) is not None:
+        options |= {"max_num_batched_tokens": budget, "max_model_len": spec.max_model_len}
     if "transformers" in pythons:
         options["gpu_memory_utilization"] = 0.7  # it needs memory, too
     if args.model == QWEN3_DUMMY:
         options |= {"load_format": "dummy", "seed": args.seed}
-    with ExitStack() as stack, progress_bar() as progress:
+    with ExitStack() as stack, report.progress_bar() as progress:
         # Start peers first, so that our engine is not loaded while they load.
         peers = _peers(pythons, specs, args, device, stack)
         peers += _engines_in_formats(args, options, stack)
-        ours = MinivllmEngine(args.model, args.dtype, **options)
+        ours = rounds.MinivllmEngine(args.model, args.dtype, **options)
         vocab_size = ours.llm.llm_engine.tokenizer.vocab_size
-        settle_s = SETTLE_S if any(pythons.values()) else 0.0
+        rest = rounds.SETTLE_S if any(pythons.values()) else 0.0
         results = []
         for spec in specs:
-            requests_of = partial(make_requests, spec, args.seed, vocab_size=vocab_size)
-            measured = measure_rounds(
-                [ours, *peers], requests_of, args.rounds, progress, spec.name, settle_s
-            )
+            numbers = range(1 + args.rounds)
+            requests = [workloads.make_requests(spec, args.seed, n, vocab_size) for n in numbers]
+            measured = rounds.measure_rounds([ours, *peers], requests, progress, spec.name, rest)
             result = {"workload": spec.name, "requests": spec.num_requests, "device": device}
             result["attention_backend"] = ours.llm.llm_engine.core.runner.plain.attention_backend
             # Dummy weights differ between engines.
@@ -149,7 +101,7 @@ def measure(args: argparse.Namespace) -> Report:
     return _report(results, args)
 
 
-def _workloads(args: argparse.Namespace, device: str) -> list[WorkloadSpec]:
+def _workloads(args: argparse.Namespace, device: str) -> list[workloads.WorkloadSpec]:
     """Return what to run, and set the options whose defaults depend on it."""
     is_nano = args.workload == NANO_VLLM
     if is_nano and device == "cpu" and not 1 <= (args.num_requests or 0) <= MAX_CPU_REQUESTS:
@@ -157,8 +109,8 @@ def _workloads(args: argparse.Namespace, device: str) -> list[WorkloadSpec]:
             f"The workload {NANO_VLLM} needs a GPU, and torch finds none: run a few of its requests"
             f" with --num-requests (1 to {MAX_CPU_REQUESTS}), or use another workload."
         )
-    args.model = args.model or (QWEN3_DUMMY if is_nano else DEFAULT_MODEL)
-    args.dtype = args.dtype or ("bfloat16" if is_nano else DEFAULT_DTYPE)
+    args.model = args.model or (QWEN3_DUMMY if is_nano else report.DEFAULT_MODEL)
+    args.dtype = args.dtype or ("bfloat16" if is_nano else report.DEFAULT_DTYPE)
     args.rounds = args.rounds or (1 if is_nano else 5)
     if args.model == QWEN3_DUMMY and (args.formats or set(args.vs) - {"transformers"}):
         raise BenchError(
@@ -167,11 +119,12 @@ def _workloads(args: argparse.Namespace, device: str) -> list[WorkloadSpec]:
         )
     if args.peer_gguf and args.vs != ["llama.cpp"]:
         raise BenchError("--peer-gguf is for --vs llama.cpp alone: name no other peer.")
-    names = [name for name in WORKLOADS if name != NANO_VLLM]
-    specs = [WORKLOADS[name] for name in (names if args.workload == ALL else [args.workload])]
+    names = [name for name in workloads.WORKLOADS if name != NANO_VLLM]
+    names = names if args.workload == ALL else [args.workload]
+    specs = [workloads.WORKLOADS[name] for name in names]
     if args.num_requests:
         specs = [replace(spec, num_requests=args.num_requests) for spec in specs]
-    return [quick(spec) for spec in specs] if args.quick else specs
+    return [workloads.quick(spec) for spec in specs] if args.quick else specs
 
 
 def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | None]:
@@ -188,13 +141,12 @@ def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | N
 
 def _peers(
     pythons: dict[str, str | None],
-    specs: list[WorkloadSpec],
+    specs: list[workloads.WorkloadSpec],
     args: argparse.Namespace,
     device: str,
     stack: ExitStack,
-) -> list[BenchEngine]:
-    peers: list[BenchEngine] = []
-    checkpoint = None
+) -> list[rounds.BenchEngine]:
+    peers, checkpoint = [], None
     if args.model == QWEN3_DUMMY:
         checkpoint = resolve_model(args.model, weights=False)
     elif pythons and not args.peer_gguf:
@@ -208,67 +160,60 @@ def _peers(
         if name == "llama.cpp" and not args.peer_gguf:
             weights = Path(stack.enter_context(tempfile.TemporaryDirectory()), "weights.gguf")
             bench.write_gguf(checkpoint, weights, args.dtype)
+        dtype = "float16" if args.peer_gguf else args.dtype
         settings = {
-            "model": str(weights),
-            "dtype": "float16" if args.peer_gguf else args.dtype,
-            "num_threads": args.num_threads,
+            "model": str(weights), "dtype": dtype, "num_threads": args.num_threads,
             "max_num_seqs": specs[0].max_num_seqs,
             "max_model_len": max(spec.max_model_len for spec in specs),
-        }
-        peers.append(stack.enter_context(PeerProcess(name, python, settings)))
+        }  # fmt: skip
+        peers.append(stack.enter_context(rounds.PeerProcess(name, python, settings)))
     return peers
 
 
 def _engines_in_formats(
     args: argparse.Namespace, options: dict[str, Any], stack: ExitStack
-) -> list[BenchEngine]:
-    """Return our engine with the model's weights written in each of `--formats`."""
+) -> list[rounds.BenchEngine]:
     engines = []
     for format_ in bench.formats_of(args.formats) if args.formats else ():
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         bench.write_stored_copy(resolve_model(args.model), scratch, format_)
         own = options | {"quantization": bench.INT8 if format_ == bench.INT8 else None}
-        engines.append(MinivllmEngine(str(scratch), args.dtype, format_, **own))
+        engines.append(rounds.MinivllmEngine(str(scratch), args.dtype, format_, **own))
     return engines
 
 
 def _result(
-    measured: list[EngineRounds], peers: list[BenchEngine], compares_tokens: bool
+    measured: list[rounds.EngineRounds], peers: list[rounds.BenchEngine], compares_tokens: bool
 ) -> dict[str, Any]:
     mine, *theirs = measured
     peer_results = [
         {
-            "name": rounds.name,
-            "tokens_per_s": rounds.tokens_per_s,
-            "runs": rounds.runs,
-            "ratio": mine.ratio(rounds),
-            "ratios": mine.ratios(rounds),
-            "identical_sequences": mine.identical(rounds) if compares_tokens else None,
+            **side.figures,
+            "ratio": mine.ratio(side),
+            "ratios": mine.ratios(side),
+            "identical_sequences": mine.identical(side) if compares_tokens else None,
             "versions": getattr(peer, "versions", None),
         }
-        for rounds, peer in zip(theirs, peers, strict=True)
+        for side, peer in zip(theirs, peers, strict=True)
     ]
     return {
+        **mine.figures,
         "output_tokens": sum(map(len, mine.outputs[0])),
-        "tokens_per_s": mine.tokens_per_s,
-        "runs": mine.runs,
         # Of the first peer: most comparisons have only one.
         "ratio": peer_results[0]["ratio"] if peer_results else None,
         "peers": peer_results,
     }
 
 
-def _report(results: list[dict[str, Any]], args: argparse.Namespace) -> Report:
-    """Make a row for each engine and workload."""
+def _report(results: list[dict[str, Any]], args: argparse.Namespace) -> report.Report:
     rows, notes = [], []
     for result in results:
-        for engine in (result | {"name": "minivllm"}, *result["peers"]):
+        for engine in (result, *result["peers"]):
             runs = [f"{f(engine['runs']):.2f}" for f in (statistics.median, min, max)]
-            speed, ratio = f"{engine['tokens_per_s']:.1f}", ""
-            if engine in result["peers"]:
-                ratio = f"{engine['ratio']:.2f}"
-                notes.append(_note(result["workload"], engine))
+            ratio = "" if engine is result else f"{engine['ratio']:.2f}"
+            speed = f"{engine['tokens_per_s']:.1f}"
             rows.append((result["workload"], engine["name"], speed, ratio, *runs))
+        notes += [_note(result["workload"], peer) for peer in result["peers"]]
     title = (
         f"{args.model} {args.dtype} on {results[0]['device']}, {args.num_threads} threads,"
         f" {args.rounds} rounds; a ratio is minivllm's speed divided by the peer's, the median"
@@ -276,7 +221,7 @@ def _report(results: list[dict[str, Any]], args: argparse.Namespace) -> Report:
     )
     columns = ("workload", "engine", "tokens/s", "ratio", "seconds", "fastest", "slowest")
     found = {"workloads": results} if args.workload == ALL else results[0]
-    return Report(title, columns, rows, notes, found)
+    return report.Report(title, columns, rows, notes, found)
 
 
 def _note(workload: str, peer: dict[str, Any]) -> str:

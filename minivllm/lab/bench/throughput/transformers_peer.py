@@ -41,17 +41,14 @@ class TransformersPeer:
         width = max(len(request.prompt_token_ids) for request in batch)
         pads = [width - len(request.prompt_token_ids) for request in batch]
         # [len(batch), width], padded on the left so that all prompts end at the same column.
-        prompts = (request.prompt_token_ids for request in batch)
-        input_ids = torch.tensor(
-            [[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)]
-        )
-        attention_mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads])
+        rows = zip(pads, batch, strict=True)
+        prompts = [[0] * pad + request.prompt_token_ids for pad, request in rows]
+        mask = [[0] * pad + [1] * (width - pad) for pad in pads]
+        input_ids, attention_mask = torch.tensor([prompts, mask]).to(self._model.device)
         num_new = max(request.max_tokens for request in batch)
         with torch.inference_mode():
             output = self._model.generate(
-                input_ids=input_ids.to(self._model.device),
-                attention_mask=attention_mask.to(self._model.device),
-                max_new_tokens=num_new,
+                input_ids=input_ids, attention_mask=attention_mask, max_new_tokens=num_new
             )
         # A static batch runs to its longest output; tokens beyond `max_tokens` are not counted.
         rows = output[:, width:].tolist()

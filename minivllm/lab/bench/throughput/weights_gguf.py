@@ -13,7 +13,6 @@ import numpy as np
 from minivllm.errors import BenchError
 from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, read_model_config
 from minivllm.runtime.checkpoint.float32_copy import as_float32, copy_other_files
-from minivllm.runtime.checkpoint.gguf import GGUF_NAMES
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import is_redundant
@@ -40,10 +39,8 @@ def own_gguf(model: str) -> Path:
     """Return the GGUF file that `model` runs from. Raises `BenchError` if there is none."""
     path = resolve_model(model) / GGUF_FILE
     if not path.is_file():
-        raise BenchError(
-            f"--peer-gguf same needs a model from a GGUF file, and {model} is not one: leave it"
-            " out."
-        )
+        why = f"--peer-gguf same needs a model from a GGUF file, and {model} is not one"
+        raise BenchError(f"{why}: leave it out.")
     return path
 
 
@@ -64,25 +61,19 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
         )
     writer = gguf.GGUFWriter(path, arch)
     _add_shape(writer, config)
-    theirs = {ours: name for name, ours in GGUF_NAMES.items()}
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], config.num_hidden_layers)
     permuted = {}
     if arch == "llama":
-        permuted = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+        permuted = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     for name, tensor in stream_weights(checkpoint):
         if is_redundant(name, config):
             continue
-        module, _, kind = name.rpartition(".")
-        layer = ""
-        if module.startswith("model.layers."):
-            _, _, number, module = module.split(".", 3)
-            layer = f"blk.{number}."
-        array = as_float32(tensor).numpy()
-        if theirs[module] in permuted:
-            array = _llama_cpp_rotary_order(array, permuted[theirs[module]])
+        array, module = as_float32(tensor).numpy(), name.split(".")[-2]
+        if module in permuted:
+            array = _llama_cpp_rotary_order(array, permuted[module])
         type_ = gguf.GGMLQuantizationType[_TYPES[dtype] if array.ndim == 2 else "F32"]
-        writer.add_tensor(
-            f"{layer}{theirs[module]}.{kind}", gguf.quants.quantize(array, type_), raw_dtype=type_
-        )
+        theirs = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        writer.add_tensor(theirs, gguf.quants.quantize(array, type_), raw_dtype=type_)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

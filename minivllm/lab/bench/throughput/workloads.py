@@ -19,11 +19,9 @@ class WorkloadSpec:
 
     name: str
     num_requests: int
-    prompt_len: tuple[int, int]
-    """Lengths of the prompts without the shared prefix."""
+    prompt_len: tuple[int, int]  # without the shared prefix
     output_len: tuple[int, int]
-    shared_prefix_len: int = 0
-    """Number of tokens at the start of every prompt that are the same in all prompts."""
+    shared_prefix_len: int = 0  # tokens at the start of all prompts that are the same in all
     max_num_seqs: int = MAX_NUM_SEQS
     max_num_batched_tokens: int | None = None
 
@@ -65,10 +63,10 @@ WORKLOADS: dict[str, WorkloadSpec] = {
 def quick(spec: WorkloadSpec) -> WorkloadSpec:
     """Return the workload with a quarter of all lengths. Ratios differ, so its name does, too."""
 
-    prompt_len, output_len = (
-        (max(1, low // 4), max(1, high // 4)) for low, high in (spec.prompt_len, spec.output_len)
-    )
-    lengths = {"prompt_len": prompt_len, "output_len": output_len}
+    lengths = {
+        name: tuple(max(1, length // 4) for length in getattr(spec, name))
+        for name in ("prompt_len", "output_len")
+    }
     shared = spec.shared_prefix_len // 4
     return replace(spec, name=f"{spec.name}-quick", shared_prefix_len=shared, **lengths)
 
@@ -81,15 +79,12 @@ def make_requests(
     # `seed + round_number` would not.
     lengths = Random(f"{spec.name}/lengths/{seed}")
     tokens = Random(f"{spec.name}/tokens/{seed}/{round_number}")
-    shared = _draw(tokens, spec.shared_prefix_len, vocab_size)
-    return [
-        BenchRequest(
-            prompt_token_ids=shared + _draw(tokens, lengths.randint(*spec.prompt_len), vocab_size),
-            max_tokens=lengths.randint(*spec.output_len),
-        )
-        for _ in range(spec.num_requests)
-    ]
 
+    def draw(number: int) -> list[int]:
+        return [tokens.randrange(vocab_size) for _ in range(number)]
 
-def _draw(rng: Random, number: int, vocab_size: int) -> list[int]:
-    return [rng.randrange(vocab_size) for _ in range(number)]
+    shared, requests = draw(spec.shared_prefix_len), []
+    for _ in range(spec.num_requests):
+        prompt = shared + draw(lengths.randint(*spec.prompt_len))
+        requests.append(BenchRequest(prompt, max_tokens=lengths.randint(*spec.output_len)))
+    return requests

@@ -4,15 +4,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from minivllm.cli import main
-from minivllm.config import EngineConfig
 from minivllm.lab.bench.quality.quality import TokenOfText, compare_quality, judge, text_for
 from minivllm.runtime.store.provenance import HOUSE_FOLDER
 
 
 def test_a_text_gets_the_log_probabilities_and_top_tokens_of_transformers():
     text = text_for("house")[:700]
-    judged = judge(EngineConfig(model="house", dtype="float32", device="cpu"), text)
+    judged = judge(text, model="house", dtype="float32", device="cpu")
     token_ids = AutoTokenizer.from_pretrained(HOUSE_FOLDER)(text).input_ids
     peer = AutoModelForCausalLM.from_pretrained(HOUSE_FOLDER, dtype=torch.float32).eval()
     with torch.inference_mode():
@@ -25,14 +23,9 @@ def test_a_text_gets_the_log_probabilities_and_top_tokens_of_transformers():
 
 def test_perplexity_and_agreement_follow_from_the_tokens():
     half, quarter = (torch.tensor(p).log().item() for p in (0.5, 0.25))
-    a = [TokenOfText(half, 1), TokenOfText(half, 2)]
-    b = [TokenOfText(half, 1), TokenOfText(quarter, 3)]
-    found = compare_quality(a, b)
-    perplexities = found["perplexity_a"], found["perplexity_b"]
-    assert perplexities == pytest.approx((2, 8**0.5))
+    found = compare_quality(
+        [TokenOfText(half, 1), TokenOfText(half, 2)],
+        [TokenOfText(half, 1), TokenOfText(quarter, 3)],
+    )
+    assert (found["perplexity_a"], found["perplexity_b"]) == pytest.approx((2, 8**0.5))
     assert (found["num_tokens"], found["same_top_token"]) == (2, 0.5)
-
-
-def test_an_unknown_part_is_refused_with_the_known_ones(capsys):
-    assert main(["bench", "quality", "--model", "house", "--b", "int8+int3"]) == 2
-    assert "unknown part 'int3': use float32" in capsys.readouterr().err

@@ -9,9 +9,8 @@ from support.tool_modules import load_tool
 
 @pytest.fixture(scope="session")
 def traces() -> dict[str, dict[str, Any]]:
-    return {
-        trace["name"]: trace for trace in json.loads(load_tool("site/playground_files.py").traces())
-    }
+    found = json.loads(load_tool("site/playground_files.py").traces())
+    return {trace["name"]: trace for trace in found}
 
 
 @pytest.fixture

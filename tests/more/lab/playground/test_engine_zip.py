@@ -19,7 +19,7 @@ sys.path[:0] = [sys.argv[1]]
 sys.modules["resource"] = None
 del os.fork
 from minivllm.lab.playground import browser
-answer = getattr(browser, sys.argv[2])(*([sys.stdin.read()] if sys.argv[3] == "1" else []))
+answer = getattr(browser, sys.argv[2])(*filter(None, [sys.stdin.read()]))
 foreign = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(json.dumps({"answer": json.loads(answer), "foreign": sorted(foreign)}))
 """
@@ -35,10 +35,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "files"
 
 
-def ask(engine: Path, folder: Path, call: str, argument: Any = None) -> Any:
+def ask(engine: Path, folder: Path, call: str, argument: Any = "") -> Any:
     command = [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, engine, call]
     given = argument if isinstance(argument, str) else json.dumps(argument)
-    command.append("0" if argument is None else "1")
     run = subprocess.run(command, input=given, cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     said = json.loads(run.stdout)

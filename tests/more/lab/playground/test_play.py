@@ -10,7 +10,7 @@ from minivllm.lab.playground.methods import find_method
 from minivllm.lab.playground.play import play
 
 VICTIM = ("minivllm.core.admission", "FCFSRequestQueue.choose_victim")
-WAITING = ("minivllm.core.scheduler", "Scheduler._schedule_waiting")
+FREE = ("minivllm.core.block_pool", "BlockPool.num_free_blocks")
 OLDEST = "def choose_victim(self, running):\n    return running[0]\n"
 
 
@@ -23,13 +23,10 @@ def figures(side: dict[str, Any]) -> dict[str, Any]:
     return side["figures"]
 
 
-@pytest.mark.parametrize(
-    "method", [None, VICTIM, WAITING, ("minivllm.core.block_pool", "BlockPool.num_free_blocks")]
-)
+@pytest.mark.parametrize("method", [VICTIM, FREE], ids=str)
 def test_without_a_change_both_sides_are_equal_to_the_last_event(method, pressure, tmp_path):
-    same = {} if method is None else {"edit": edit(method, find_method(*method).source)}
-    sides = play({"run": pressure, **same}, tmp_path)
-    assert figures(sides["original"]) == figures(sides["yours"])
+    same = edit(method, find_method(*method).source)
+    sides = play({"run": pressure, "edit": same}, tmp_path)
     original, yours = (sides[name]["recording"].splitlines() for name in ("original", "yours"))
     assert original[1:] == yours[1:]
     assert figures(sides["yours"])["finished_requests"] == len(pressure["requests"])
@@ -38,9 +35,8 @@ def test_without_a_change_both_sides_are_equal_to_the_last_event(method, pressur
 def test_another_victim_is_preempted_only_on_the_readers_side(pressure, tmp_path):
     sides = play({"run": pressure, "edit": edit(VICTIM, OLDEST)}, tmp_path)
     for side, victim in (("original", "dan.0"), ("yours", "ada.0")):
-        lines = sides[side]["recording"].splitlines()
-        first = next(line for line in lines if "request.preempted" in line)
-        assert f'"seq_id":"{victim}"' in first
+        _, _, after = sides[side]["recording"].partition("request.preempted")
+        assert f'"seq_id":"{victim}"' in after.splitlines()[0]
     assert sys.modules["minivllm.core.admission"].FCFSRequestQueue is FCFSRequestQueue
 
 
@@ -58,9 +54,8 @@ def test_options_change_one_side_or_both(pressure, tmp_path):
         ("def choose_victim(self, running):\n    found = 1\n    return runing[0]\n", 3),
         ("def choose_victim(self, running):\n    return (\n", 2),
         ("def another_name(self, running):\n    return running[0]\n", None),
-        ("", None),
     ],
-    ids=["exception", "syntax", "name", "empty"],
+    ids=["exception", "syntax", "name"],
 )
 def test_a_mistake_is_reported_with_its_line_in_the_editor(text, line, pressure, tmp_path):
     yours = play({"run": pressure, "edit": edit(VICTIM, text)}, tmp_path)["yours"]
@@ -71,10 +66,7 @@ def test_a_mistake_is_reported_with_its_line_in_the_editor(text, line, pressure,
 def test_code_that_breaks_a_rule_of_the_engine_is_caught(pressure, tmp_path):
     put_back = ("minivllm.core.block_pool", "BlockPool._put_back")
     lost = edit(put_back, "def _put_back(self, block):\n    pass\n")
-    stalled = edit(WAITING, "def _schedule_waiting(self, plan, budget, now):\n    return budget\n")
-    for change in (lost, stalled):
-        yours = play({"run": pressure, "edit": change}, tmp_path)["yours"]
-        assert "rule of the engine" in yours["error"]
+    assert "rule of the engine" in play({"run": pressure, "edit": lost}, tmp_path)["yours"]["error"]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 has no sys.monitoring")
@@ -82,14 +74,12 @@ def test_an_endless_loop_is_stopped_in_its_line(pressure, tmp_path, monkeypatch)
     monkeypatch.setattr("minivllm.lab.playground.play.SECONDS", 0.5)
     text = "def choose_victim(self, running):\n    while True:\n        found = 1\n"
     yours = play({"run": pressure, "edit": edit(VICTIM, text)}, tmp_path)["yours"]
-    assert yours["line"] in (2, 3)
-    assert "endless loop" in yours["error"]
+    assert yours["line"] in (2, 3) and "endless loop" in yours["error"]
 
 
 @pytest.mark.parametrize(
     "question",
     [
-        {"options": {"block_size": "many"}},
         {"options": {"num_gpu_blocks_override": 2}},
         {"options": {"num_gpu_blocks_override": 10**9}},
         {"options": {"dtype": "float32"}},
@@ -97,8 +87,5 @@ def test_an_endless_loop_is_stopped_in_its_line(pressure, tmp_path, monkeypatch)
     ],
     ids=str,
 )
-def test_options_and_arrivals_that_cannot_run_are_refused_in_a_sentence(
-    question, pressure, tmp_path
-):
-    sides = play({"run": pressure, **question}, tmp_path)
-    assert sides["yours"]["error"].endswith(".")
+def test_what_cannot_run_is_refused_in_a_sentence(question, pressure, tmp_path):
+    assert play({"run": pressure, **question}, tmp_path)["yours"]["error"].endswith(".")

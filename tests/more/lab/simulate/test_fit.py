@@ -1,27 +1,26 @@
 """The model of step times: its fit, its own error, and refusals."""
 
+from itertools import product
+
 import numpy as np
 import pytest
-from support.engine.simulated_crowds import point
 
 from minivllm.errors import SimulationError
 from minivllm.lab.bench.step.points import StepPoint
-from minivllm.lab.simulate.fit import MIN_POINTS, fit_step_times
+from minivllm.lab.simulate.fit import fit_step_times
 
 
 def measured(noise: float = 0.0, seed: int = 0) -> list[StepPoint]:
     """20 ms a step, 1 ms a token up to 16, then 0.5 ms, 2 ms a decode, 1 µs a context token."""
     rng = np.random.default_rng(seed)
     points = []
-    for prefill in (0, 8, 64, 256, 500):
-        for decodes in (0, 1, 4, 12):
-            for context in (0, 1000, 5000) if prefill + decodes else ():
-                tokens = prefill + decodes
-                context *= decodes > 0
-                seconds = 0.02 + 1e-3 * min(tokens - 1, 15) + 5e-4 * max(tokens - 16, 0)
-                seconds += 2e-3 * decodes + 1e-6 * context
-                seconds *= 1 + noise * rng.uniform(-1, 1)
-                points.append(point(tokens, decodes, context, seconds))
+    for prefill, decodes, context in product((0, 8, 64, 256, 500), (0, 1, 4, 12), (0, 1000, 5000)):
+        if tokens := prefill + decodes:
+            context *= decodes > 0
+            seconds = 0.02 + 1e-3 * min(tokens - 1, 15) + 5e-4 * max(tokens - 16, 0)
+            seconds += 2e-3 * decodes + 1e-6 * context
+            seconds *= 1 + noise * rng.uniform(-1, 1)
+            points.append(StepPoint(tokens, decodes, context, seconds))
     return points
 
 
@@ -33,8 +32,7 @@ def test_a_fit_finds_the_costs_behind_the_steps():
     short = [step for step in measured() if step.num_scheduled_tokens <= 80]
     model = fit_step_times(short).model(max_tokens=4096)
     assert model.seconds(4096, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 4080, rel=0.01)
-    few = rf"11 measured steps are too few.* {MIN_POINTS}.*bench step"
-    with pytest.raises(SimulationError, match=few):
+    with pytest.raises(SimulationError, match="too few"):
         fit_step_times(measured()[:11])
 
 
@@ -43,4 +41,4 @@ def test_more_work_never_makes_a_step_faster_even_with_noise():
         model = fit_step_times(measured(noise=0.6, seed=seed)).model(max_tokens=2048)
         by_tokens = [model.seconds(tokens, 0, 0) for tokens in range(1, 2049)]
         assert by_tokens == sorted(by_tokens)
-        assert model.per_decode >= 0 and model.per_context_token >= 0
+        assert min(model.per_decode, model.per_context_token) >= 0

@@ -5,19 +5,15 @@ from support.engine.simulated_crowds import CPU, run
 from minivllm.lab.simulate.measure import summarise
 from minivllm.lab.simulate.workload import CrowdOptions, at_rate, draw_crowd
 
-UNEVEN = CrowdOptions(
-    num_prompts=400, random_input_len=48, random_output_len=48, random_range_ratio=0.9,
-    burstiness=0.5, seed=3,
-)  # fmt: skip
-GROUPED = CrowdOptions(
-    num_prompts=300, random_input_len=16, random_output_len=16, random_prefix_len=128,
-    prefix_groups=12, seed=3,
-)  # fmt: skip
+UNEVEN = {"num_prompts": 400, "random_input_len": 48, "random_output_len": 48}
+UNEVEN |= {"random_range_ratio": 0.9, "burstiness": 0.5}
+GROUPED = {"num_prompts": 300, "random_input_len": 16, "random_output_len": 16}
+GROUPED |= {"random_prefix_len": 128, "prefix_groups": 12}
 
 
 def test_the_least_loaded_replica_gives_short_tails_and_the_prefix_aware_one_finds_prefixes():
-    def served(options: CrowdOptions, rate: float, router: str) -> dict:
-        crowd = at_rate(draw_crowd(options, 512), rate)
+    def served(options: dict, rate: float, router: str) -> dict:
+        crowd = at_rate(draw_crowd(CrowdOptions(**options, seed=3), 512), rate)
         return summarise(run(crowd, CPU, replicas=4, router=router), {})
 
     random, least = (served(UNEVEN, 5.0, router) for router in ("random", "least-loaded"))

@@ -48,19 +48,20 @@ class Engine:
         if not self._context:
             raise RuntimeError("llama.cpp cannot make a context")
         self._memory = llama_cpp.llama_get_memory(self._context)
-        self._vocab_size = llama_cpp.llama_vocab_n_tokens(
-            llama_cpp.llama_model_get_vocab(self._model)
-        )
+        vocab = llama_cpp.llama_model_get_vocab(self._model)
+        self._vocab_size = llama_cpp.llama_vocab_n_tokens(vocab)
         self._batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
-        self._position = [0] * (self._slots + 1)
+        self._position: list[int] = []
         """Index of a sequence in the cache -> its number of tokens."""
 
     def generate(self, prompts: list[list[int]], max_tokens: list[int]) -> list[list[int]]:
         llama_cpp.llama_memory_clear(self._memory, False)
+        self._position = [0] * (self._slots + 1)
         shared = _common_length(prompts)
-        self._compute_shared(prompts[0][:shared])
-        waiting = [(number, prompt[shared:]) for number, prompt in enumerate(prompts)]
-        waiting.reverse()
+        keeper = CacheSequence(self._slots, prompts[0][:shared], 0)
+        while keeper.pending:
+            self._step([keeper])
+        waiting = [(number, prompt[shared:]) for number, prompt in enumerate(prompts)][::-1]
         free = list(range(self._slots))
         running: dict[int, CacheSequence] = {}
         outputs: list[list[int]] = [[] for _ in prompts]
@@ -81,12 +82,6 @@ class Engine:
                     free.append(sequence.index)
                     del running[number]
         return outputs
-
-    def _compute_shared(self, tokens: list[int]) -> None:
-        self._position = [0] * (self._slots + 1)
-        keeper = CacheSequence(self._slots, tokens, 0)
-        while keeper.pending:
-            self._step([keeper])
 
     def _step(self, sequences: list[CacheSequence]) -> None:
         """Run one batch; the shortest pending inputs come first, so that decodes do not wait."""
@@ -121,4 +116,4 @@ def _common_length(prompts: list[list[int]]) -> int:
     if len(prompts) < 2:
         return 0
     same = takewhile(lambda column: len(set(column)) == 1, zip(*prompts, strict=False))
-    return min(sum(1 for _ in same), min(map(len, prompts)) - 1)
+    return min(len(list(same)), min(map(len, prompts)) - 1)

