@@ -155,17 +155,9 @@ def test_attention_mass_is_measured_only_while_somebody_listens():
 
 
 def test_time_between_two_phases_is_not_counted():
-    class Clock:
-        name = "virtual"
-        time = 0.0
-        num_steps = 0
-
-        def now(self) -> float:
-            return self.time
-
     engine = WatchedEngine()
-    clock = engine.engine.core.clock = Clock()
-    engine.engine.core.bus.now = clock.now
+    clock = engine.engine.core.clock = SimpleNamespace(name="virtual", num_steps=0, time=0.0)
+    clock.now = engine.engine.core.bus.now = lambda: clock.time
 
     def take(seconds: float, result: object) -> object:
         clock.time += seconds
