@@ -127,7 +127,7 @@ def test_decodes_and_prefill_chunks_name_their_tokens(stage, ask, shared_prefix)
     says(ask_why(model, sequence("r2.0")), 7, f"{cached} came from the cache")
 
 
-def test_who_runs_without_tokens_gets_a_reason(memory_pressure, samples, stage, ask) -> None:
+def test_a_sequence_without_tokens_gets_a_reason(memory_pressure, samples, stage, ask) -> None:
     # Only a live option can do this: the budget is lowered below the number of running sequences.
     run = memory_pressure.run(8)
     run.engine.core.scheduler.max_num_batched_tokens = 2

@@ -391,7 +391,7 @@ async def goes_from_the_mean_through_each_layer_or_head_and_back(seat: Seat, key
     assert recorded == [None, 0, 1, None]
 
 
-def test_x_and_w_take_the_owner_of_a_block_or_the_first_that_runs(memory_pressure) -> None:
+def test_x_and_w_take_a_block_s_owner_or_the_first_running_sequence(memory_pressure) -> None:
     control = FakeControl()
     app = app_for(memory_pressure.run(MIDDLE), control=control)
 
