@@ -10,16 +10,15 @@ from minivllm.outputs import Logprob, SampledToken
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
-def script(engine: WatchedEngine, tokens: list[int]) -> None:
-    """Make the model sample `tokens`, one per step (for engines with a single sequence)."""
-    said = iter(tokens)
+def engine_that_says(tokens: list[int], **params: object) -> WatchedEngine:
+    """An engine with one request, `a`, for which its model samples `tokens`, one per step."""
+    engine, said = WatchedEngine(), iter(tokens)
     engine.runner.draw = lambda sequence: SampledToken(next(said))
+    engine.add("a", [1], **params)
+    return engine
 
 
-def ids(text: str) -> list[int]:
-    return [ord(character) - 32 for character in text]
-
-
+ids = FakeTokenizer().encode
 UNKNOWN_TOKEN = errors.TokenOutOfVocabularyError
 TOO_LONG = "shorten the prompt to 49 tokens, or use an engine with a larger max_model_len"
 NO_LIST = "must be a list of whole numbers"
@@ -102,9 +101,7 @@ class TestStops:
     def test_the_stop_reason_is_reported_and_stays_in_the_tokens(
         self, says, params, num_tokens, text, stop_reason
     ):
-        engine = WatchedEngine()
-        script(engine, says)
-        engine.add("a", [1], max_tokens=11, **params)
+        engine = engine_that_says(says, max_tokens=11, **params)
         output = engine.run()["a"].outputs[0]
         assert output.token_ids == says[:num_tokens]
         reasons = output.finish_reason, output.stop_reason
@@ -116,9 +113,7 @@ class TestStops:
     ):
         # such a run is text only as a whole
         monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
-        engine = WatchedEngine()
-        script(engine, ids("one END"))
-        engine.add("a", [1], max_tokens=max_tokens, stop=["END"])
+        engine = engine_that_says(ids("one END"), max_tokens=max_tokens, stop=["END"])
         output = engine.run()["a"].outputs[0]
         reasons = ("stop", "END") if max_tokens == 7 else ("length", None)
         assert (output.text, output.finish_reason, output.stop_reason) == (text, *reasons)
@@ -128,17 +123,13 @@ class TestStops:
         monkeypatch.setattr(
             FakeTokenizer, "decode", lambda *a, **k: decode(*a, **k).replace("~", "D\ufffd")
         )
-        engine = WatchedEngine()
-        script(engine, ids("one EN~"))
-        engine.add("a", [1], stop=["END"])
+        engine = engine_that_says(ids("one EN~"), stop=["END"])
         assert engine.run()["a"].outputs[0].text == "one "
         assert engine.events_of(ev.TextFlushed) == []
 
     def test_an_abort_stays_an_abort_when_its_last_text_completes_a_stop_string(self, monkeypatch):
         monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
-        engine = WatchedEngine()
-        script(engine, ids("xEND more"))
-        engine.add("a", [1], stop=["END"])
+        engine = engine_that_says(ids("xEND more"), stop=["END"])
         for _ in range(4):
             engine.step()
         (output,) = engine.engine.abort_request("a").outputs

@@ -78,9 +78,11 @@ def test_a_call_runs_in_the_engines_thread_and_its_error_is_the_callers():
         assert token_ids(add(thread, "a")) == EXPECTED
 
 
-def test_a_paused_engine_does_nothing_until_it_is_stepped_or_resumed():
+def test_a_step_pauses_an_engine_which_then_does_nothing_until_it_is_stepped_or_resumed():
     with EngineThread(make_engine()) as thread:
-        thread.pause().result(SOON)
+        assert not thread.paused
+        assert thread.step().result(SOON) == []
+        assert thread.paused
         future = add(thread, "a")
         # Each answer comes in another iteration of the thread's loop, which could have been a step.
         assert [asked(thread, lambda engine: engine.inspect().step) for _ in range(5)] == [0] * 5
@@ -91,13 +93,6 @@ def test_a_paused_engine_does_nothing_until_it_is_stepped_or_resumed():
         assert not future.done()
         thread.resume().result(SOON)
         assert token_ids(future) == EXPECTED
-
-
-def test_asking_for_a_step_pauses_a_running_engine():
-    with EngineThread(make_engine()) as thread:
-        assert not thread.paused
-        assert thread.step().result(SOON) == []
-        assert thread.paused
 
 
 def test_a_command_that_exits_fails_only_its_own_future():
@@ -151,13 +146,10 @@ def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
     engine.subscribe(
         lambda event: isinstance(event, ev.RequestAborted) and aborted.append(event.seq_id)
     )
-    thread = EngineThread(engine, seconds_per_step=0.002)
-    thread.start()
-    future = add(thread, "a", 700)
-    params = SamplingParams(max_tokens=700)
-    asked(thread, lambda engine: engine.add_request("of-a-script", "text", params))
-    thread.stop()
-    thread.join(SOON)
+    with EngineThread(engine, seconds_per_step=0.002) as thread:
+        future = add(thread, "a", 700)
+        params = SamplingParams(max_tokens=700)
+        asked(thread, lambda engine: engine.add_request("of-a-script", "text", params))
     assert future.result(SOON).outputs[0].finish_reason == "abort"
     assert sorted(aborted) == ["a.0", "of-a-script.0"]
     assert not engine.has_unfinished_requests()
@@ -167,19 +159,16 @@ def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
 
 def test_a_callback_that_raises_ends_its_own_request_only():
     engine = make_engine()
-    thread = EngineThread(engine)
-    thread.start()
-    thread.pause().result(SOON)
-    broken = add(thread, "broken", 700, on_output=lambda output: 1 / 0)
-    other = add(thread, "other")
-    thread.resume()
-    with pytest.raises(ZeroDivisionError):
-        broken.result(SOON)
-    assert token_ids(other) == EXPECTED
-    assert not asked(thread, LLMEngine.has_unfinished_requests)
-    assert asked(thread, lambda engine: dict(thread._waiters)) == {}
-    thread.stop()
-    thread.join(SOON)
+    with EngineThread(engine) as thread:
+        thread.pause().result(SOON)
+        broken = add(thread, "broken", 700, on_output=lambda output: 1 / 0)
+        other = add(thread, "other")
+        thread.resume()
+        with pytest.raises(ZeroDivisionError):
+            broken.result(SOON)
+        assert token_ids(other) == EXPECTED
+        assert not asked(thread, LLMEngine.has_unfinished_requests)
+        assert asked(thread, lambda engine: dict(thread._waiters)) == {}
     assert len(engine.inspect().free_queue) == 200
 
 
@@ -263,12 +252,9 @@ class TestInTheMiddleOfAStep:
 
     def test_stopping_finishes_the_step_and_answers_every_caller(self, num_phases):
         engine = make_engine()
-        thread = EngineThread(engine)
-        thread.start()
-        future = self.begin(thread, num_phases)
-        abort_of_another = thread.abort_request("nobody")
-        thread.stop()
-        thread.join(SOON)
+        with EngineThread(engine) as thread:
+            future = self.begin(thread, num_phases)
+            abort_of_another = thread.abort_request("nobody")
         assert token_ids(future) == EXPECTED[:1], "the token of the step in progress"
         assert future.result().outputs[0].finish_reason == "abort"
         assert abort_of_another.result(SOON) is None

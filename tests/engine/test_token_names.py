@@ -9,6 +9,8 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.sampling_params import SamplingParams
 
+ids = FakeTokenizer().encode
+
 
 class NoText(FakeTokenizer):
     def piece(self, token_id: int) -> str:
@@ -27,10 +29,6 @@ def ask(engine: LLMEngine, name: str, prompt: list[int]) -> None:
 def run(engine: LLMEngine) -> None:
     while engine.has_unfinished_requests():
         engine.step()
-
-
-def ids(text: str) -> list[int]:
-    return FakeTokenizer().encode(text)
 
 
 def test_a_prompt_is_named_in_one_event_right_before_it_arrives():

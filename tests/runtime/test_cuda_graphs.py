@@ -98,12 +98,6 @@ DRAFTING = {"method": "ngram", "num_speculative_tokens": 3}
 BLOCK_SIZE = 4
 
 
-def drafting_runner(backend: str, **options: object) -> PlannedRunner:
-    options = {"max_num_seqs": 4, "speculative_config": DRAFTING, **options}
-    decoder = load_into_ours(make_peer("llama"))
-    return PlannedRunner(decoder, attention_backend=backend, **options)
-
-
 def plan_drafts(run: PlannedRunner, drafts: dict[Sequence, list[int]]) -> SchedulerOutput:
     """A decode of each sequence, with these drafts."""
     plan = run.plan(*((sequence, 1) for sequence in drafts))
@@ -123,7 +117,9 @@ def plan_drafts(run: PlannedRunner, drafts: dict[Sequence, list[int]]) -> Schedu
 @interpreted
 def test_a_row_sees_the_keys_that_the_same_step_writes_for_the_drafts_before_it():
     """Before the step, the slots of the drafts hold NaN; and every row needs them."""
-    run = drafting_runner("triton:static")
+    decoder = load_into_ours(make_peer("llama"))
+    options = {"max_num_seqs": 4, "speculative_config": DRAFTING}
+    run = PlannedRunner(decoder, attention_backend="triton:static", **options)
     sequence = run.new([1, 2, 3])
     run.run((sequence, 3))
     sequence.append_token(4)
@@ -134,7 +130,7 @@ def test_a_row_sees_the_keys_that_the_same_step_writes_for_the_drafts_before_it(
     for block, offset in (divmod(slot, BLOCK_SIZE) for slot in slots.tolist()):
         cache[:, :, block, :, offset] = float("nan")
     logits = run.runner.execute_model(plan).logits
-    plain = PlannedRunner(load_into_ours(make_peer("llama")), attention_backend="torch")
+    plain = PlannedRunner(decoder, attention_backend="torch")
     for end, row in enumerate(logits, start=4):
         again = plain.new([1, 2, 3, 4, 5, 6, 7][:end])
         torch.testing.assert_close(row, plain.run((again, end))[0], rtol=1e-4, atol=1e-5)

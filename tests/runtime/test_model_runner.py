@@ -12,7 +12,6 @@ from support.model.tiny_models import (
     prompt,
 )
 
-from minivllm.core.block_math import slot_mapping
 from minivllm.errors import ConfigError
 from minivllm.runtime.input_batch import InputBatch
 
@@ -28,26 +27,6 @@ def decoder(peer):
 
 
 # ---- the flat batch ----
-
-
-def test_a_batch_concatenates_tokens_positions_and_slots(decoder):
-    run = PlannedRunner(decoder)
-    batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
-    ahead, chunked, short = (run.new(prompt(length, seed=length)) for length in (6, 30, 3))
-    batch.prepare(run.plan((ahead, 6), (chunked, 9)))
-    ahead.append_token(7)
-    plan = run.plan((ahead, 1), (chunked, 10), (short, 3))
-    inputs = batch.prepare(plan)
-    assert inputs.token_ids.tolist() == [7, *chunked.token_ids[9:19], *short.token_ids]
-    assert inputs.positions.tolist() == [6, *range(9, 19), 0, 1, 2]
-    assert inputs.sampling_rows.tolist() == [0, 13]
-    assert inputs.attention.query_start_loc.tolist() == [0, 1, 11, 14]
-    assert inputs.attention.num_computed_tokens.tolist() == [6, 9, 0]
-    expected = [slot_mapping(s.sequence, s.start, s.num_tokens, 4) for s in plan.scheduled]
-    assert inputs.attention.slot_mapping.tolist() == [slot for slots in expected for slot in slots]
-    for row, scheduled in zip(inputs.attention.block_tables, plan.scheduled, strict=True):
-        ids = [block.block_id for block in scheduled.sequence.block_table]
-        assert row[: len(ids)].tolist() == ids
 
 
 def test_tokens_that_the_prefix_cache_holds_are_not_written(decoder):

@@ -21,6 +21,7 @@ CONFIG = EngineConfig(
         "method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 3,
     },
 )  # fmt: skip
+PLAIN = dataclasses.replace(CONFIG, speculative_config=None)
 
 
 @pytest.fixture(scope="module")
@@ -39,30 +40,19 @@ def finish(engine: LLMEngine) -> dict[str, list[int]]:
     return found
 
 
-def tokens(model: LoadedModel, config: EngineConfig, params: SamplingParams, num: int) -> dict:
-    engine = LLMEngine.from_model(config, model)
-    for i in range(num):
-        engine.add_request(f"r{i}", {"prompt_token_ids": [5, 6, 7, 8 + i] * 5}, params)
+def answers(engine: LLMEngine, params: SamplingParams, *prompts: list[int]) -> dict[str, list[int]]:
+    for number, prompt in enumerate(prompts):
+        engine.add_request(f"r{number}", {"prompt_token_ids": prompt}, params)
     return finish(engine)
-
-
-def test_a_model_that_drafts_for_itself_is_always_right(tiny: LoadedModel) -> None:
-    engine = LLMEngine.from_model(CONFIG, tiny)
-    for i, temperature in enumerate((0.0, 0.7, 1.3)):
-        params = SamplingParams(temperature=temperature, max_tokens=30, repetition_penalty=1.2)
-        engine.add_request(f"r{i}", {"prompt_token_ids": [5, 6, 7, 8] * 5}, params)
-    finish(engine)
-    counters = engine.inspect().counters
-    assert counters.spec_decode_num_draft_tokens > 30
-    assert counters.spec_decode_num_accepted_tokens == counters.spec_decode_num_draft_tokens
 
 
 def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_trace(
     tiny: LoadedModel,
 ) -> None:
     params = SamplingParams(temperature=1.0, max_tokens=40, seed=4)
-    plain = tokens(tiny, dataclasses.replace(CONFIG, speculative_config=None), params, 2)
-    engine = LLMEngine.from_model(CONFIG, tiny)
+    engines = (LLMEngine.from_model(config, tiny) for config in (PLAIN, CONFIG))
+    prompts = [[5, 6, 7, 8 + i] * 5 for i in range(2)]
+    plain, engine = answers(next(engines), params, *prompts), next(engines)
     runner = proposer_of(engine)._runner
     draw, num_calls = runner.sample_tokens, iter(range(10_000))
 
@@ -76,9 +66,7 @@ def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_tra
         return sampled
 
     runner.sample_tokens = draw_badly
-    for i in range(2):
-        engine.add_request(f"r{i}", {"prompt_token_ids": [5, 6, 7, 8 + i] * 5}, params)
-    assert finish(engine) == plain
+    assert answers(engine, params, *prompts) == plain
     counters = engine.inspect().counters
     share = counters.spec_decode_num_accepted_tokens / counters.spec_decode_num_draft_tokens
     assert 0.5 < share < 0.95, "right keys and values draft well even after a rejected draft"
@@ -108,11 +96,8 @@ def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(
         """By the number of tokens that the last one sees."""
         engine, seen, found = LLMEngine.from_model(config, tiny), [], {}
         engine.subscribe(seen.append)
-        engine.record_attention_mass(True, "a.0")
-        engine.add_request(
-            "a", {"prompt_token_ids": [5, 6, 7] * 3}, SamplingParams(temperature=0.0, max_tokens=12)
-        )
-        finish(engine)
+        engine.record_attention_mass(True, "r0.0")
+        answers(engine, SamplingParams(temperature=0.0, max_tokens=12), [5, 6, 7] * 3)
         for event in seen:
             if isinstance(event, ev.StepScheduled):
                 length = event.num_computed_tokens + event.num_tokens
@@ -122,7 +107,7 @@ def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(
                 assert len(event.weights) == length
         return found
 
-    plain = masses(dataclasses.replace(CONFIG, speculative_config=None))
+    plain = masses(PLAIN)
     drafted = masses(CONFIG)
     assert len(drafted) < len(plain) and drafted.keys() <= plain.keys()
     for length, mass in drafted.items():
@@ -149,7 +134,6 @@ def test_a_shorter_draft_model_stops_drafting_at_its_limit(tiny: LoadedModel) ->
     engine = LLMEngine.from_model(CONFIG, tiny)
     proposer_of(engine)._runner.max_model_len = 22
     params = SamplingParams(temperature=0.0, max_tokens=30, ignore_eos=True)
-    engine.add_request("a", {"prompt_token_ids": [5, 6, 7] * 4}, params)
-    assert len(finish(engine)["a"]) == 30
+    assert len(answers(engine, params, [5, 6, 7] * 4)["r0"]) == 30
     # 13, 17 and 21 tokens: 3, 3 and 2 drafts, all of them right
     assert engine.inspect().counters.spec_decode_num_draft_tokens == 8

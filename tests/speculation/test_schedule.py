@@ -76,15 +76,6 @@ def test_drafts_take_only_the_budget_that_prompts_and_decodes_leave() -> None:
     assert shares == {"a.0": 1 + 4, "b.0": 1 + 2}, "b's decode comes before a's drafts"
 
 
-def test_the_drafts_of_all_sequences_share_what_is_left_of_the_budget() -> None:
-    engine = engine_with(max_num_batched_tokens=8)
-    for name in ("a", "b"):
-        engine.add(name, prompt(4), max_tokens=30)
-    engine.step()
-    engine.step()
-    assert [item.num_tokens for item in engine.fold.scheduled] == [1 + 4, 1 + 2]
-
-
 def test_drafts_preempt_no_sequence_and_end_where_no_block_is_free() -> None:
     engine = engine_with(num_blocks=4, block_size=4)
     engine.add("a", prompt(6), max_tokens=8)

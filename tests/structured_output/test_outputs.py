@@ -11,29 +11,19 @@ from hypothesis import strategies as st
 from support.engine.followed_run import FollowedRun
 from support.random_schemas import SCHEMAS, object_schema
 
-from minivllm import SamplingParams
-from minivllm.config import EngineConfig, SpeculativeConfig
-from minivllm.engine.engine import LLMEngine
+from minivllm.config import SpeculativeConfig
 from minivllm.events import types as ev
-from minivllm.runtime.loader import LoadedModel
-from minivllm.sampling_params import StructuredOutputsParams
 
 
-def outputs_fit(model: LoadedModel, schemas: list[dict]) -> None:
-    engine = LLMEngine.from_model(EngineConfig(model="house", max_model_len=384), model)
-    for number, schema in enumerate(schemas):
-        form = StructuredOutputsParams(json=schema)
-        params = SamplingParams(seed=number, max_tokens=300, structured_outputs=form)
-        engine.add_request(str(number), "Write a story.", params)
-    finished = 0
-    while engine.has_unfinished_requests():
-        for output in engine.step():
-            assert output.error is None
-            text, schema = output.outputs[0].text, schemas[int(output.request_id)]
-            if output.outputs[0].finish_reason == "stop":
-                finished += 1
-                jsonschema_rs.validate(schema, json.loads(text))
-    assert finished >= len(schemas) // 2
+def outputs_fit(generate: Callable[..., FollowedRun], house, schemas: list[dict]) -> None:
+    asked = [("Write a story.", {"json": schema}, {"max_tokens": 300}) for schema in schemas]
+    run = generate(asked, max_model_len=384, num_gpu_blocks_override=480)
+    assert run.of(ev.RequestAborted) == []
+    ended = [event.seq_id for event in run.of(ev.RequestFinished) if event.reason == "stop"]
+    assert len(ended) >= len(schemas) // 2
+    for name in (seq_id.removesuffix(".0") for seq_id in ended):
+        text = house.tokenizer.decode(run.outputs[name][0])
+        jsonschema_rs.validate(schemas[int(name[1:])], json.loads(text))
 
 
 def fits(examples: int) -> Callable:
@@ -43,14 +33,16 @@ def fits(examples: int) -> Callable:
 
 
 @fits(2)
-def test_outputs_fit_twenty_random_schemas_at_temperature_one(house, schemas) -> None:
-    outputs_fit(house, schemas)
+def test_outputs_fit_twenty_random_schemas_at_temperature_one(generate, house, schemas) -> None:
+    outputs_fit(generate, house, schemas)
 
 
 @pytest.mark.slow
 @fits(30)
-def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(house, schemas) -> None:
-    outputs_fit(house, schemas)
+def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(
+    generate, house, schemas
+) -> None:
+    outputs_fit(generate, house, schemas)
 
 
 FORMS = [

@@ -249,18 +249,14 @@ def test_a_compiled_grammar_is_kept_while_few_others_are_used_after_it(house, mo
     assert "".join(compiled) == "abcb"
 
 
-def watched(house, n: int = 2) -> FollowedRun:
+def test_the_state_of_a_watched_grammar_comes_before_its_token(house) -> None:
     run = FollowedRun(house, explain_tokens=True, max_num_seqs=4)
     form = StructuredOutputsParams(json={"type": "object", "properties": {"age": {
         "type": "integer", "maximum": 99}}, "required": ["age"]})  # fmt: skip
-    params = {"ignore_eos": False, "n": n, "seed": 2, "max_tokens": 12, "structured_outputs": form}
+    params = {"ignore_eos": False, "n": 2, "seed": 2, "max_tokens": 12, "structured_outputs": form}
     run.add("a", house.tokenizer.encode("A fox"), params)
     run.add("plain", [5, 6, 7], {})
-    return run.finish()
-
-
-def test_the_state_of_a_watched_grammar_comes_before_its_token(house) -> None:
-    run = watched(house)
+    run.finish()
     states = {(state.seq_id, state.position): state for state in run.of(ev.GrammarState)}
     explained = [event for event in run.of(ev.TokenExplained) if event.token_id is not None]
     own = [event for event in explained if event.seq_id != "plain.0"]

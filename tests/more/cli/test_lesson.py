@@ -40,20 +40,14 @@ def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress,
     assert capsys.readouterr().out.isascii()
 
 
-class Keyboard(io.StringIO):
-    """Typed input from a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.fixture
 def give(monkeypatch, capsys):
     """Run lesson 4 in a terminal with these typed lines; return the output."""
 
     def give(typed: str, *options: str) -> str:
-        monkeypatch.setattr(sys, "stdin", Keyboard(typed))
-        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        for stream in (sys.stdin, sys.stdout):
+            monkeypatch.setattr(stream, "isatty", lambda: True)
         assert main(["lesson", "4", "--plain", *options]) == 0
         return capsys.readouterr().out
 

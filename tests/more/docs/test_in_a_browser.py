@@ -4,21 +4,20 @@ Needs a Chromium on this machine, or its path in MINIVLLM_CHROMIUM; none is down
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 from support.docs.built_site import pages_of_docs
-from support.docs.site_in_chromium import NEEDS_CHROMIUM, PHONE, Reader, chromium, served
+from support.docs.site_in_chromium import (
+    NEEDS_CHROMIUM,
+    PHONE,
+    Reader,
+    one_browser,  # noqa: F401  (a fixture)
+    served,
+)
 
 pytestmark = NEEDS_CHROMIUM
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

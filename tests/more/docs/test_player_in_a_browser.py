@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
-from support.docs.site_in_chromium import NEEDS_CHROMIUM, chromium
+from support.docs.site_in_chromium import NEEDS_CHROMIUM, one_browser  # noqa: F401  (a fixture)
 
 from minivllm.cli.recordings.bundle import player_script
 from minivllm.cli.recordings.web import script_of, write_page
@@ -22,12 +22,6 @@ POLICIES = [
 
 
 pytestmark = NEEDS_CHROMIUM
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -42,6 +42,9 @@ WRITES_INTO_EVERY_FILE = """import contextlib, os
                 os.write(number, b'x\\n')"""
 
 
+FORKS = "import os\n        while True: os.fork()"
+
+
 def only_in_double_frees(statement: str) -> str:
     return f"""
 good_release = BlockPool.release
@@ -51,6 +54,12 @@ def release(self, block):
     good_release(self, block)
 BlockPool.release = release
 """
+
+
+def runs(words: str) -> bool:
+    """Whether a process has these words in its command line."""
+    listed = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True)
+    return words in listed.stdout
 
 
 def failed(result: Result) -> dict[str, str]:
@@ -74,10 +83,15 @@ def failed(result: Result) -> dict[str, str]:
         ("return -1", "differs", ""),
         ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
         (WRITES_INTO_EVERY_FILE, "channel", "own answers"),
+        (FORKS, "raised", "at most 5 processes"),
     ],
 )
-def test_a_failure_in_one_behaviour_costs_no_other(submit, statement, kind, words):
-    result = check(EXERCISE, submit(only_in_double_frees(statement)))
+def test_a_failure_in_one_behaviour_costs_no_other_and_leaves_no_process(
+    submit, statement, kind, words
+):
+    submission = submit(only_in_double_frees(statement))
+    result = check(EXERCISE, submission)
+    assert not runs(str(submission))
     assert failed(result) == {DOUBLE_FREES: kind}
     assert result.exit_status == 1
     # This behaviour, and the visible tests, which also run it.
@@ -112,11 +126,6 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit, lines, words):
 
 def test_processes_and_files_of_a_submission_are_removed_with_it(submit):
     seconds = f"60.{os.getpid()}"  # recognizable in the list of processes
-
-    def runs() -> bool:
-        listed = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True)
-        return seconds in listed.stdout
-
     lines = f"""
 import subprocess
 open('left-behind.txt', 'w').write('x')
@@ -124,7 +133,7 @@ subprocess.Popen(['sleep', '{seconds}'])
 """
     with Worker(EXERCISE) as worker:
         assert worker.ask(str(submit(lines))).failure is None
-        assert runs()
+        assert runs(seconds)
         scratch = Path(worker._scratch.name)
     assert not scratch.exists()
-    wait_for(lambda: not runs())
+    wait_for(lambda: not runs(seconds))

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from more.exercises.conftest import EVICTS_WHEN_FREED
 
 from minivllm.events.recording.recording import Recording
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
@@ -13,33 +14,14 @@ from minivllm.lessons.checker.report import report
 
 EXERCISE = find_exercise("block-pool")
 
-EVICTS_WHEN_FREED = """
-def my_release(self, block):
-    if block.ref_cnt < 1:
-        raise BlockPoolError("nobody has it")
-    block.ref_cnt = block.ref_cnt - 1
-    if not block.ref_cnt:
-        named = block.block_hash
-        if named:
-            self.evict(block)
-        self._put_back(block)
-BlockPool.release = my_release
-"""
 
-
-def test_the_same_mistake_in_other_code_gets_the_hint_of_its_misconception(submit):
-    result = check(EXERCISE, submit(EVICTS_WHEN_FREED))
+def test_a_mistake_in_other_code_gets_its_hint_a_smallest_case_and_two_recordings(submit, tmp_path):
+    # a busy machine needs it
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), patience=20)
     (known,) = (mistake for mistake in EXERCISE.mistakes if mistake.name == "evicts_when_freed")
     assert result.misconception == known
     told = "\n".join(report(result))
     assert known.believes in told and known.hint in told
-
-
-def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recordings(
-    submit, tmp_path
-):
-    # a busy machine needs it
-    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), patience=20)
     found = result.first_failure.counterexample
     # One block gets an owner and a name, and loses the owner: the shortest case that shows it.
     assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3

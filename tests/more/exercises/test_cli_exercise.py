@@ -8,23 +8,13 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
+from more.exercises.conftest import EVICTS_WHEN_FREED
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 
 EXERCISE = find_exercise("block-pool")
 SOURCE = EXERCISE.source
-EVICTS_WHEN_FREED = """
-
-keep = BlockPool.release
-
-def my_release(self, block):
-    if block.ref_cnt == 1 and block.block_hash:
-        self.evict(block)
-    keep(self, block)
-
-BlockPool.release = my_release
-"""
 
 
 @pytest.fixture

@@ -22,19 +22,17 @@ WRONG = (
 )
 
 
-@pytest.fixture
-def submissions(tmp_path: Path) -> Path:
-    folder = tmp_path / "submissions"
-    for student, text in {
-        "ada": SOURCE,
-        "ben": SOURCE + WRONG,
-        "=cmd": stub(EXERCISE),
-        "dan": "def broken(",
-        "eve": "",
-    }.items():
+def hand_in(folder: Path, files: dict[str, str]) -> None:
+    for student, text in files.items():
         (folder / student).mkdir(parents=True)
         if text:
             (folder / student / "block_pool.py").write_text(text)
+
+
+@pytest.fixture
+def submissions(tmp_path: Path) -> Path:
+    folder, broken = tmp_path / "submissions", {"dan": "def broken(", "eve": ""}
+    hand_in(folder, {"ada": SOURCE, "ben": SOURCE + WRONG, "=cmd": stub(EXERCISE), **broken})
     return folder
 
 
@@ -62,6 +60,36 @@ def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(
     assert all("Hint: " in test["output"] for test in behaviours if test["status"] == "failed")
     assert seen["name"].endswith("visible_test.py") and seen["status"] == "failed"
     assert "line " in seen["output"]
+
+
+NAMES_ITSELF_PASSED = """
+import os
+for number in range(3, 16):
+    try:
+        os.write(number, b'{"lines": [], "failure": null}\\n' * 20)
+    except OSError:
+        pass
+from minivllm.lessons.checker import check
+check.Result.passed = property(lambda self: True)
+"""
+
+
+def test_grading_goes_on_after_every_kind_of_bad_file_and_loses_none(tmp_path):
+    files = {
+        "a-exits": f"{SOURCE}\nraise SystemExit(0)",
+        "b-prints": f"{SOURCE}\nwhile True: print('x' * 1000)",
+        "c-forks": f"{SOURCE}\nimport os\nfor _ in range(4): os.fork()",
+        "d-names-itself-passed": f"{stub(EXERCISE)}\n{NAMES_ITSELF_PASSED}",
+        "e-is-right": SOURCE,
+        "f-removes-itself": SOURCE + "\nimport os\nos.remove(__file__)",
+    }
+    folder, grades = tmp_path / "class", tmp_path / "grades"
+    hand_in(folder, files)
+    assert main([*GRADE, str(folder), "--json", str(grades)]) == 1
+    scores = {path.stem: json.loads(path.read_text())["score"] for path in grades.iterdir()}
+    assert scores == {name: 7 if name[0] in "cef" else 0 for name in files}
+    for student, text in files.items():
+        assert (folder / student / EXERCISE.student_file).read_text() == text
 
 
 def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(

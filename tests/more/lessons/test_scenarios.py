@@ -23,21 +23,6 @@ from minivllm.lessons.scenarios.scenarios import (
 from minivllm.lessons.scenarios.stories import tell
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_requests_arrive_in_the_steps_that_the_scenario_names(runs, name):
-    arrived = {event.request_id: event.step for event in runs[name].of(ev.RequestArrived)}
-    # A request ends with the last of its sequences.
-    ended = {
-        event.seq_id.rpartition(".")[0]: event.step for event in runs[name].of(ev.RequestFinished)
-    }
-    began = 0
-    for wave in SCENARIOS[name].waves:
-        assert {a.request_id: arrived[a.request_id] - began for a in wave} == {
-            a.request_id: a.after_steps for a in wave
-        }
-        began = max(ended[arrival.request_id] for arrival in wave)
-
-
 def test_shared_prefix_computes_the_system_prompt_once_for_all(runs):
     played = runs[SHARED_PREFIX.name]
     facts = played.facts
@@ -131,9 +116,18 @@ def test_a_request_for_a_step_that_never_comes_is_sent_when_all_others_have_fini
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_request_is_answered_in_a_run_that_is_worth_watching(runs, name):
+def test_every_request_arrives_in_its_step_and_is_answered_in_a_run_worth_watching(runs, name):
     played = runs[name]
     scenario = played.scenario
+    arrived = {event.request_id: event.step for event in played.of(ev.RequestArrived)}
+    # A request ends with the last of its sequences.
+    ended = {event.seq_id.rpartition(".")[0]: event.step for event in played.of(ev.RequestFinished)}
+    began = 0
+    for wave in scenario.waves:
+        assert {a.request_id: arrived[a.request_id] - began for a in wave} == {
+            a.request_id: a.after_steps for a in wave
+        }
+        began = max(ended[arrival.request_id] for arrival in wave)
     assert sorted(played.outputs) == sorted(arrival.request_id for arrival in scenario.arrivals)
     assert all(out.finished and out.outputs[0].token_ids for out in played.outputs.values())
     counters = played.facts.fold.counters

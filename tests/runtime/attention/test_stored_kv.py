@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support.model.attention_cases import SHARING, Seq, StepCase, random_case
+from support.model.attention_cases import SHARING, Seq, random_case
 from support.model.backend_cases import BackendCase, CpuCase
 from support.model.needs import interpreted
 
@@ -26,14 +26,9 @@ def rounded(x: torch.Tensor, kind: str) -> torch.Tensor:
     return dequantize_heads(*quantize_heads(x.float())).double()
 
 
-def with_rounded(case: StepCase, kind: str) -> StepCase:
+def check(case: BackendCase, kind: str) -> None:
     for name in ("key", "value", "key_cache", "value_cache"):
         setattr(case, name, rounded(getattr(case, name) * 0.37, kind))
-    return case
-
-
-def check(case: BackendCase, kind: str) -> None:
-    with_rounded(case, kind)
     backend = case.backend(kv_cache_dtype=kind)
     torch.testing.assert_close(case.run(backend).double(), case.reference(), rtol=2e-6, atol=2e-6)
     last = case.block_tables[-1]

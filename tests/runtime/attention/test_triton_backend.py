@@ -58,15 +58,12 @@ def check(case: StepCase, version: str = "split", dtype: torch.dtype = torch.flo
     )
 
 
-@pytest.mark.parametrize("window", [0, 5])
 @pytest.mark.parametrize("version", VERSIONS[2:])
-def test_chunks_and_decodes_in_one_batch_match_the_reference(version, window):
-    seqs = [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)]
-    check(StepCase([*seqs, Seq(7, is_all_cached=True)], window=window), version)
-
-
-@pytest.mark.parametrize("version", VERSIONS[2:])
-def test_decodes_alone_and_a_context_long_enough_to_be_split_match_the_reference(version):
+def test_decodes_chunks_and_a_context_long_enough_to_be_split_match_the_reference(version):
+    mixed = [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)]
+    mixed += [Seq(7, is_all_cached=True)]
+    for window in (0, 5):
+        check(StepCase(mixed, window=window), version)
     check(StepCase([Seq(7), Seq(0), Seq(40), Seq(15)], group=4), version)
     check(StepCase([Seq(600), Seq(3), Seq(0, 4)], num_kv_heads=1, block_size=16), version)
 

@@ -62,7 +62,8 @@ def check_mass(model, **options):
     assert asked.tokens == silent.tokens
     assert [(m.step, m.seq_id) for m in masses] == [(p.step, p.seq_id) for p in plans]
     for found, plan in zip(masses, plans, strict=True):
-        expected = naive_mass(model, tokens_seen(asked, plan))
+        weights = naive_weights(model, tokens_seen(asked, plan)).mean(dim=(0, 1))
+        expected = [float(block.sum()) for block in weights.split(BLOCK_SIZE)]
         assert found.mass == pytest.approx(expected, abs=1e-5)
 
 
@@ -76,14 +77,6 @@ def tokens_seen(run, plan):
 @pytest.mark.parametrize("name", ["model", "windowed"])
 def test_every_scheduled_sequence_gets_its_attention_mass_and_tokens_do_not_change(name, request):
     check_mass(request.getfixturevalue(name))
-
-
-def naive_mass(model, token_ids):
-    """The shares by block, mean of all layers and heads."""
-    shares = [0.0] * -(-len(token_ids) // BLOCK_SIZE)
-    for position, weight in enumerate(naive_weights(model, token_ids).mean(dim=(0, 1)).tolist()):
-        shares[position // BLOCK_SIZE] += weight
-    return shares
 
 
 def naive_weights(model, token_ids):
@@ -190,9 +183,8 @@ def check(traced, sample, block_table):
         scores = queries.double() @ keys[:, head].double().T * sample.query.shape[1] ** -0.5
         last, maxima = program.tiles[-1], scores.max(dim=1).values
         assert last.running_max == pytest.approx(maxima.tolist(), rel=1e-4, abs=1e-5)
-        assert last.running_sum == pytest.approx(
-            (scores - maxima[:, None]).exp().sum(dim=1).tolist(), rel=1e-4
-        )
+        sums = (scores - maxima[:, None]).exp().sum(dim=1)
+        assert last.running_sum == pytest.approx(sums.tolist(), rel=1e-4)
 
 
 def check_traces(model, backend, keep_samples):

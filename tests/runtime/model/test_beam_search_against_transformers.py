@@ -10,7 +10,9 @@ import pytest
 import torch
 import transformers
 from support.engine.engine_fakes import search_over_lists
+from support.engine.identity_runs import generate, logprobs_of
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from test_tokens_are_those_of_transformers import to_the_end
 
 from minivllm.core.beam_search import BeamSearch, Candidate
 
@@ -32,34 +34,22 @@ def peer() -> transformers.PreTrainedModel:
     return model
 
 
-@torch.inference_mode()
-def best_next_tokens(peer, token_ids: list[int], count: int) -> list[tuple[int, float]]:
-    logprobs = peer(torch.tensor([token_ids])).logits[0, -1].log_softmax(dim=-1)
-    best = logprobs.topk(min(count, VOCAB))
-    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-
-
 def ours(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
     def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
-        best = best_next_tokens(peer, token_ids, search.num_candidates)
-        return [Candidate(beam, *entry) for entry in best]
+        logprobs = logprobs_of(peer, token_ids)[-1]
+        best = logprobs.topk(min(search.num_candidates, VOCAB)).indices.tolist()
+        return [Candidate(beam, token_id, float(logprobs[token_id])) for token_id in best]
 
     return search_over_lists(prompt, search, candidates)
 
 
-@torch.inference_mode()
 def theirs(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
-    output = peer.generate(
-        torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-        num_beams=search.width, num_return_sequences=search.width, max_new_tokens=search.max_tokens,
-        do_sample=False, length_penalty=search.length_penalty, early_stopping=search.early_stopping,
-        eos_token_id=sorted(search.eos_token_ids), pad_token_id=0,
+    texts = generate(
+        peer, prompt, num_beams=search.width, num_return_sequences=search.width,
+        max_new_tokens=search.max_tokens, length_penalty=search.length_penalty,
+        early_stopping=search.early_stopping, eos_token_id=sorted(search.eos_token_ids),
     )  # fmt: skip
-    texts = [row[len(prompt) :] for row in output.tolist()]
-    ends = [
-        [i for i, token in enumerate(text, 1) if token in search.eos_token_ids] for text in texts
-    ]
-    return [text[: min(end, default=len(text))] for text, end in zip(texts, ends, strict=True)]
+    return [to_the_end(text, search.eos_token_ids) for text in texts]
 
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])

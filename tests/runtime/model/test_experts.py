@@ -1,5 +1,7 @@
 """Mixtures of experts: what the event `moe.routed` counts, and that a batch changes no token."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 from support.engine.followed_run import FollowedRun
@@ -72,12 +74,9 @@ def test_after_a_step_whose_model_failed_no_router_is_watched(model, monkeypatch
     run = Run(model)
     run.engine.record_attention_mass(True)
     run.step()
-
-    def fail(*_):
-        raise RuntimeError("the model failed")
-
     with monkeypatch.context() as patch:
-        patch.setattr(model.decoder.layers[2].mlp, "forward", fail)
+        failing = Mock(side_effect=RuntimeError("the model failed"))
+        patch.setattr(model.decoder.layers[2].mlp, "forward", failing)
         run.step()
     assert len(run.of(ev.ExpertsRouted)) == 1
     routers = [part for part in model.decoder.modules() if isinstance(part, ExpertRouter)]

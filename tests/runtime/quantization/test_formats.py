@@ -5,7 +5,7 @@ import pytest
 import torch
 from gguf import quants
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-from support.model.random_weights import random_weight
+from support.model.random_weights import SCALES_AT, random_weight
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.quantization.formats import FORMATS
@@ -47,9 +47,7 @@ def test_rows_can_be_reordered_and_joined_without_touching_a_block():
 
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_a_scale_that_is_not_a_number_is_reported_as_damage(name):
-    scales_at = {"q8_0": 2, "q4_0": 2, "q4_1": 4, "q4_k": 4, "q6_k": 210}
-    weight = random_weight(name, 5, 512)
-    last = scales_at[name]
+    weight, (_, last) = random_weight(name, 5, 512), SCALES_AT[name]
     weight.data.view(5, -1, weight.format.block_bytes)[3, 1, last - 2 : last] = 0xFF
     with pytest.raises(ModelIntegrityError, match=f"{name} has a scale that is not a finite"):
         weight.dequantize()

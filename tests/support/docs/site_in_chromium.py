@@ -61,6 +61,12 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(name="browser", scope="module")
+def one_browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
 @contextmanager
 def served(site: Path) -> Iterator[str]:
     """The address of the site on loopback."""

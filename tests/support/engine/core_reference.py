@@ -275,12 +275,8 @@ class ReferenceCore:
             self._defer("preempted_this_step", *shortage)
         # Only beams that wait for a preempted sibling are left, and the head of the queue does not
         # fit. Preempt one more victim.
-        if (
-            self.running
-            and not self.plan
-            and not somebody_went
-            and self.waiting[0].why_deferred[0] != "batch_delay"
-        ):
+        is_stuck = self.running and not self.plan and not somebody_went
+        if is_stuck and self.waiting[0].why_deferred[0] != "batch_delay":
             first = self.waiting[0]
             reason, *shortage = first.why_deferred
             if reason == "max_num_seqs":

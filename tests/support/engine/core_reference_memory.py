@@ -104,11 +104,8 @@ class PlainMemory:
     def extend(self, sequence: Sharer, num_tokens: int, hits: list[int] | None = None) -> None:
         """Take blocks for the first `num_tokens` tokens: a copy first, then hits, then new ones."""
         if self.reserved:
-            run = (
-                next((run for run in self._runs() if len(run) >= self.reserved), [])
-                if not sequence.table
-                else []
-            )
+            runs = [] if sequence.table else self._runs()
+            run = next((run for run in runs if len(run) >= self.reserved), [])
             for block in run[: self.reserved]:
                 self._hand_out(block)
                 self.out.append((ev.BlockAllocated, block, sequence.name, len(sequence.table)))

@@ -310,13 +310,12 @@ class WatchedEngine:
         self.compare()
 
     def step(self) -> list[RequestOutput]:
-        outputs = self.engine.step()
-        self.outputs.update((output.request_id, output) for output in outputs)
-        self.compare()
-        return outputs
+        return self._noted(self.engine.step())
 
     def step_phase(self) -> list[RequestOutput] | None:
-        outputs = self.engine.step_phase()
+        return self._noted(self.engine.step_phase())
+
+    def _noted(self, outputs: list[RequestOutput] | None) -> list[RequestOutput] | None:
         self.outputs.update((output.request_id, output) for output in outputs or ())
         self.compare()
         return outputs
@@ -339,16 +338,9 @@ class WatchedEngine:
         self.reference.check()
         if self.engine.next_phase == "execute":
             plan = self.engine.core.last_plan
-            assert list(self.reference.planned()) == [
-                (
-                    item.sequence.seq_id,
-                    item.start,
-                    item.num_tokens,
-                    item.starts_fresh,
-                    [s.seq_id for s in item.sampling],
-                )
-                for item in plan.scheduled
-            ]
+            for item, planned in zip(plan.scheduled, self.reference.planned(), strict=True):
+                own = (item.sequence.seq_id, item.start, item.num_tokens, item.starts_fresh)
+                assert (*own, [sequence.seq_id for sequence in item.sampling]) == planned
             assert self.reference.preempted == [sequence.seq_id for sequence in plan.preempted]
             assert sorted(self.reference.memory.copies.items()) == sorted(
                 (copy.dst, copy.src) for copy in plan.copies

@@ -5,7 +5,7 @@ import torch
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import StoredWeight
 
-_SCALES_AT = {"q8_0": (0, 2), "q4_0": (0, 2), "q4_1": (0, 4), "q4_k": (0, 4), "q6_k": (208, 210)}
+SCALES_AT = {"q8_0": (0, 2), "q4_0": (0, 2), "q4_1": (0, 4), "q4_k": (0, 4), "q6_k": (208, 210)}
 """The bytes of a block that are scales and minimums in float16."""
 
 
@@ -20,7 +20,7 @@ def random_weight(name: str, num_rows: int, in_features: int) -> StoredWeight:
         )
     shape = (num_rows, in_features // format_.block_size, format_.block_bytes)
     blocks = torch.randint(0, 256, shape, dtype=torch.uint8)
-    first, end = _SCALES_AT[name]
+    first, end = SCALES_AT[name]
     scales = torch.randn(*shape[:2], (end - first) // 2) * 0.01
     blocks[..., first:end] = scales.half().view(torch.uint8)
     return StoredWeight(format_, blocks.flatten(1), in_features)

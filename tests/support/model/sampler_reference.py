@@ -36,11 +36,8 @@ def make_sequence(
 
 def processed_logits(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int]) -> np.ndarray:
     """Min-tokens mask, logit bias and penalties on float32 `logits: [vocab]`."""
-    params, prompt, output = (
-        sequence.request.params,
-        sequence.request.prompt_token_ids,
-        sequence.output_token_ids,
-    )
+    params, output = sequence.request.params, sequence.output_token_ids
+    prompt = sequence.request.prompt_token_ids
     logits = logits.astype(np.float32).copy()
     for token_id in range(len(logits)):
         if len(output) < params.min_tokens and (

@@ -1,11 +1,10 @@
 """A peer in its own Python: requests, answers, and one that dies."""
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from support.patience import SOON
+from support.server.live_server import wait_for
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.rounds import PeerProcess
@@ -61,10 +60,8 @@ def test_a_peer_answers_each_round_and_at_its_end_its_own_children_are_gone_too(
         assert peer.versions["vllm"] == "9.8.7"
         child, grandchild = map(int, pids.read_text().split())
         assert is_alive(child) and is_alive(grandchild)
-    deadline = time.monotonic() + SOON
-    while is_alive(grandchild) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_alive(child) and not is_alive(grandchild)
+    wait_for(lambda: not is_alive(grandchild))
+    assert not is_alive(child)
 
 
 def test_a_peer_that_dies_or_is_not_there_is_reported_in_one_sentence(tmp_path):
