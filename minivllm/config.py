@@ -61,9 +61,7 @@ For each slot, there is a row of block ids, long enough for `max_model_len` toke
 
 
 class NestedConfig:
-    """An option with fields of its own: a mapping, or a JSON object on the command line."""
-
-    option = ""  # its name
+    """The option named `option`: a mapping of fields, or a JSON object on the command line."""
 
     @classmethod
     def of(cls, given: object) -> Self:
@@ -143,6 +141,7 @@ class KVTransferConfig(NestedConfig):
     kv_connector: Literal["SimpleCPUOffloadConnector"]
     """`SimpleCPUOffloadConnector`: blocks in the host's memory, see `kv_transfer.host_tier`."""
     kv_role: Literal["kv_both"] = "kv_both"
+    """The engine stores blocks, and loads them."""
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
     """The connector's own options, which it checks when the engine is built."""
 

@@ -15,15 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, run_of
 from support.tui.drawn_blocks import cells_of, expected_cells, ids_of
-from support.tui.driven_app import (
-    app_for,
-    drawn,
-    drive,
-    panel,
-    put,
-    settle,
-    until,
-)
+from support.tui.driven_app import app_for, drawn, drive, panel, put, settle, until
 from support.tui.stages import Ask, Stage, memory_pressure, samples  # noqa: F401
 from textual.pilot import Pilot
 

@@ -44,21 +44,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> N
     drive(app, script)
 
 
-def test_a_screen_is_drawn_as_soon_as_it_is_open(shared_prefix) -> None:
-    app = app_for(shared_prefix.run(20), state="paused")
-
-    async def script(pilot: Pilot) -> None:
-        for name, id in (("blocks", "blocks-map"), ("scheduler", "step-history")):
-            await app.switch_mode(name)
-            await settle(pilot)
-            assert "".join(drawn(app, id))
-
-    drive(app, script)
-
-
-def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_more_work_comes(
-    shared_prefix,
-) -> None:
+def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_prefix) -> None:
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
     engine, events = shared_prefix.engine, shared_prefix.events
     sentences = ["8 requests finished.", "Nobody was preempted. " * 12]
@@ -105,9 +91,7 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
     drive(app, script)
 
 
-def test_a_recording_that_lost_events_is_reported_in_the_top_line_during_the_run(
-    shared_prefix, tmp_path
-) -> None:
+def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix, tmp_path):
     log = LogWriter(tmp_path / "run.jsonl", shared_prefix.header)
     source = InProcessSource(shared_prefix.header, codec=MODELS)
     app = DashboardApp(source, recorder=log)
@@ -170,5 +154,9 @@ def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pre
                 shown.refresh()
             await settle(pilot)
             assert drawn_in_parts == rows(), step
+        for name, id in (("blocks", "blocks-map"), ("scheduler", "step-history")):
+            await app.switch_mode(name)
+            await settle(pilot)
+            assert "".join(drawn(app, id)), "a screen is drawn as soon as it is open"
 
     drive(app, script, size)

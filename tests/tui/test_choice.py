@@ -4,18 +4,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from support.tui.driven_app import (
-    app_for,
-    click,
-    drawn,
-    drive,
-    panel,
-    put,
-    settle,
-    show_screen,
-    told,
-    until,
-)
+from support.tui.driven_app import app_for, click, drawn, drive, panel, press, put, told, until
 from support.tui.memory_recording import context_of
 from support.tui.shown import rows
 
@@ -23,6 +12,7 @@ from minivllm.events import types as ev
 from minivllm.text import clean
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence, token
+from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.choice.choice import Choice
 
 SEQUENCE = "r1.0"
@@ -60,11 +50,9 @@ def explaining(stage, seq_id: str) -> SimpleNamespace:
             events.append(ev.TokenExplained(event.seq, event.step, event.t, *given))
             num_tokens += 1
         events.append(event)
-    numbered = [
-        msgspec.structs.replace(event, seq=stage.header.first_seq + index)
-        for index, event in enumerate(events)
-    ]
-    return SimpleNamespace(header=stage.header, events=numbered)
+    numbered = enumerate(events, start=stage.header.first_seq)
+    events = [msgspec.structs.replace(event, seq=seq) for seq, event in numbered]
+    return SimpleNamespace(header=stage.header, events=events)
 
 
 @pytest.fixture
@@ -72,12 +60,18 @@ def run(shared_prefix):
     return explaining(shared_prefix.run(30), SEQUENCE)
 
 
-def choice_at(run, position: int, seq_id: str | None = SEQUENCE, **options) -> Choice:
+def choice_at(run, position: int) -> tuple[Choice, DashboardModel]:
+    """The panel at this place of a run, and what it shows."""
     shown = Choice()
-    shown.context = context_of(run, position, **options)
-    if seq_id is not None:
-        shown.context.selection.choose(sequence(seq_id))
-    return shown
+    shown.context = context_of(run, position)
+    shown.context.selection.choose(sequence(SEQUENCE))
+    return shown, shown.context.transport.view
+
+
+def replace_last(run, **fields: object) -> None:
+    """Give the last explanation of a run other fields."""
+    last = explained_in(run.events)[-1]
+    run.events[run.events.index(last)] = msgspec.structs.replace(last, **fields)
 
 
 def explained_in(events: list[ev.Event]) -> list[ev.TokenExplained]:
@@ -91,8 +85,7 @@ def test_what_is_drawn_is_the_last_explanation_among_the_events(run) -> None:
         for event in events:
             if isinstance(event, ev.TokensNamed):
                 pieces |= event.pieces
-        shown = choice_at(run, position)
-        model = shown.context.transport.view
+        shown, model = choice_at(run, position)
         text = "\n".join(rows(shown, model, 130, 24))
         found = explained_in(events)
         if not found:
@@ -104,17 +97,15 @@ def test_what_is_drawn_is_the_last_explanation_among_the_events(run) -> None:
         assert "".join(words).strip() in text.replace("\n", "")
         winner = next(row for row in text.splitlines() if "▶" in row)
         share = f"{probability_of(newest.position):.1%}"
-        assert winner.split()[2:] and [share, share, "60.0%"] == [
-            word for word in winner.split() if word.endswith("%")
-        ]
+        shares = [word for word in winner.split() if word.endswith("%")]
+        assert shares == [share, share, "60.0%"]
         assert "0.30" in winner and "0.50" in winner  # random number and arrival
 
 
 def test_a_cut_token_is_struck_out_and_its_row_has_the_cause(run) -> None:
+    shown, model = choice_at(run, len(run.events))
     for width in (44, 80, 130):
-        shown = choice_at(run, len(run.events))
-        lines = shown.lines(shown.context.transport.view, width, 20)
-        by_mark = {}
+        lines, by_mark = shown.lines(model, width, 20), {}
         for line in lines:
             if line:
                 by_mark.setdefault(line[0][0].strip(), []).append(line)
@@ -133,11 +124,10 @@ def test_a_greedy_choice_has_the_models_probabilities_and_no_race(run) -> None:
         msgspec.structs.replace(token, final_probability=float(index == 0), cut_by=None, draw=None)
         for index, token in enumerate(last.candidates[:2])
     )
-    greedy = msgspec.structs.replace(last, temperature=0.0, candidates=found, cuts=(), num_left=1)
-    run.events[run.events.index(last)] = greedy
-    shown = choice_at(run, len(run.events))
+    replace_last(run, temperature=0.0, candidates=found, cuts=(), num_left=1)
+    shown, model = choice_at(run, len(run.events))
     for width in (44, 80, 130):
-        text = rows(shown, shown.context.transport.view, width, 12)
+        text = rows(shown, model, width, 12)
         winner = next(row for row in text if "▶" in row)
         assert f"{share:.1%}" in winner and "100.0%" not in winner
         assert not any("race" in row or "arrives" in row or "cuts" in row for row in text)
@@ -147,10 +137,9 @@ def test_before_the_draw_there_are_candidates_and_no_winner(run) -> None:
     last = explained_in(run.events)[-1]
     index = run.events.index(last)
     undrawn = tuple(msgspec.structs.replace(candidate, draw=None) for candidate in last.candidates)
-    run.events[index] = msgspec.structs.replace(last, token_id=None, candidates=undrawn)
+    replace_last(run, token_id=None, candidates=undrawn)
     del run.events[index + 1 :]
-    shown = choice_at(run, index + 1)
-    model = shown.context.transport.view
+    shown, model = choice_at(run, index + 1)
     assert "before sample" in shown.title(model, 130)
     for size in ((130, 20), (60, 8), (44, 5)):
         text = "\n".join(rows(shown, model, *size))
@@ -166,11 +155,10 @@ def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(share
 
     async def look(pilot) -> None:
         app.context.selection.choose(sequence(SEQUENCE))
-        await show_screen(pilot, "choice")
+        await press(pilot, "7")
         title = lambda: str(panel(app, "choice").border_title)  # noqa: E731
         for back in (1, 2, 3):
-            await pilot.press("less_than_sign")
-            await settle(pilot)
+            await press(pilot, "less_than_sign")
             position = positions[-1 - back]
             assert f"token {position}," in title()
             winner = next(row for row in drawn(app, "choice") if "▶" in row)
@@ -181,11 +169,9 @@ def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(share
         put(app, *waiting)
         await until(pilot, lambda: app.model.fold.last_seq == waiting[-1].seq)
         assert f"token {position}," in title()
-        await pilot.press("escape")  # leaves the screen; the word stays selected
-        await show_screen(pilot, "choice")
+        await press(pilot, "escape", "7")  # leaves the screen; the word stays selected
         while "newest" not in " ".join(told(app)):
-            await pilot.press("greater_than_sign")
-        await settle(pilot)
+            await press(pilot, "greater_than_sign")
         assert app.context.selection.position is None
         assert f"token {explained_in(waiting)[-1].position}," in title()
 
@@ -199,17 +185,16 @@ def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run) -> N
 
     async def look(pilot) -> None:
         app.context.selection.choose(sequence(SEQUENCE))
-        await show_screen(pilot, "choice")
+        await press(pilot, "7")
         wanted = token(SEQUENCE, found.position)
         rows = panel(app, "choice")._lines
         row = next(row for row in rows if any(wanted in span[2:] for span in row))
         begin = next(at for at, span in enumerate(row) if wanted in span[2:])
         await click(pilot, "choice", text_of(row[begin:]).lstrip())
-        assert app.context.selection.last == token(SEQUENCE, found.position)
-        await show_screen(pilot, "overview")
+        assert app.context.selection.last == wanted
+        await press(pilot, "1")
         assert f"token {found.position}," in str(panel(app, "overview-choice").border_title)
-        await pilot.press("enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.current_mode == "choice"
 
     drive(app, look)
@@ -218,8 +203,6 @@ def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run) -> N
 def test_the_winner_is_shown_even_where_there_is_room_for_one_candidate(run) -> None:
     last = explained_in(run.events)[-1]
     found = candidates(last.token_id, last.position)
-    late = msgspec.structs.replace(last, candidates=found[1:] + found[:1])
-    run.events[run.events.index(last)] = late
-    shown = choice_at(run, len(run.events))
-    text = rows(shown, shown.context.transport.view, 60, 3)
+    replace_last(run, candidates=found[1:] + found[:1])
+    text = rows(*choice_at(run, len(run.events)), 60, 3)
     assert "▶" in text[-1] and "60.0%" in text[-1]

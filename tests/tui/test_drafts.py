@@ -1,13 +1,14 @@
 """Drafts on the screen are those of the events: words, slots of blocks, shares of the budget."""
 
+import re
+
 from support.engine.random_runs import context_with
-from support.tui.shown import missing_from, rows
+from support.tui.shown import ask_why, missing_from, rows
 
 from minivllm.events import types as ev
-from minivllm.tui.answers.why import why
 from minivllm.tui.draw.drafts import ACCEPTED, PENDING, REJECTED
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import Selection, block, sequence, step
+from minivllm.tui.draw.selection import block, sequence, step
 from minivllm.tui.state.drafts import DRAFTS_KEPT
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.inspector import Inspector
@@ -88,21 +89,13 @@ def test_the_last_block_fills_with_drafts_and_loses_the_wrong_ones(drafts) -> No
                 ]
                 panel = Inspector()
                 panel.context = context_with(block(block_id))
-                chips = [
-                    text
-                    for line in panel.lines(model, 200, 40)
-                    if text_of(line).startswith("drafts")
-                    for text, style, *_ in line
-                    if "=" in style
-                ]
-                expected = [
+                lines = panel.lines(model, 200, 40)
+                spans = [span for at in lines if text_of(at).startswith("drafts") for span in at]
+                drawn = [words(model, [token_id]).replace(" ", "·") for token_id, _ in inside]
+                assert [text for text, style, *_ in spans if "=" in style] == [
                     word if is_right else f"[{word}]"
-                    for word, is_right in (
-                        (words(model, [token_id]).replace(" ", "·"), is_right)
-                        for token_id, is_right in inside
-                    )
+                    for word, (_, is_right) in zip(drawn, inside, strict=True)
                 ]
-                assert chips == expected
                 seen |= {is_right for _, is_right in inside}
     assert {None, False} <= seen
 
@@ -116,21 +109,17 @@ def test_the_budget_has_a_part_for_drafts(drafts) -> None:
         right = sum(draft.num_accepted for draft in drafted.values())
         bar, sums = rows(Budget(), model, 64, 3)[:2]
         assert bar.count("?") == total and missing_from(sums, f"drafts {total}") == []
+        parts = re.findall(r"(?:decode|drafts|prefill|unused) (\d+)", sums)
+        assert sum(map(int, parts)) == model.fold.budget
         assert bar.strip("·")[-1] == "?", "drafts are planned last"
         record = model.steps.records[-1]
         assert record.used == event.used
         assert f"{right}/{total}" in rows(StepHistory(), model, 120, 9)[-1]
         detail = " ".join(rows(StepDetail(), model, 120, 9))
-        for said in (detail, why(model, _chosen(step(event.step)))):
+        for said in (detail, ask_why(model, step(event.step))):
             assert f"{total} draft" in said and f"of which {right} were right" in said
         checked += 1
     assert checked > 5
-
-
-def _chosen(target) -> Selection:
-    selection = Selection()
-    selection.choose(target)
-    return selection
 
 
 def test_the_detail_marks_the_drafts_of_earlier_steps_and_counts_them(drafts) -> None:

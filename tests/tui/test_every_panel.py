@@ -50,18 +50,15 @@ def check(panels: list[Panel], model: DashboardModel) -> None:
                 assert to_ascii(text).count("?") == text.replace("長", "??").count("?"), panel
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_panel_stays_in_its_room_at_any_moment_and_has_ascii_for_its_signs(
-    scenario: str, request
-) -> None:
-    run = request.getfixturevalue(scenario).run(40)
+@pytest.mark.parametrize("scenario", SCENARIOS, indirect=True)
+def test_every_panel_stays_in_its_room_and_has_ascii_for_its_signs(scenario) -> None:
+    run = scenario.run(40)
     end, seq_id = run.events[-1], run.engine.inspect().running[0]
     table = run.engine.inspect().sequences[seq_id].block_table
     run.events.append(ev.AttentionMass(end.seq + 1, end.step, end.t, seq_id, [0.1] * len(table)))
     candidates = tuple(ev.TokenCandidate(i, 1.0, -1e9, 0.1, 0.1, 0.1, None, 1e9) for i in range(9))
-    run.events.append(
-        ev.TokenExplained(end.seq + 2, end.step, end.t, seq_id, 9, 3, 0.7, 99, 9, candidates)
-    )
+    fields = (seq_id, 9, 3, 0.7, 99, 9, candidates)
+    run.events.append(ev.TokenExplained(end.seq + 2, end.step, end.t, *fields))
     panels = all_panels()
     for part, targets in (
         (0.0, (None, block(900))),

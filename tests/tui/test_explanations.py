@@ -2,11 +2,11 @@
 
 import pytest
 from support.engine.random_runs import folded
+from support.tui.shown import ask_why
 
 from minivllm.events import types as ev
-from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_tokens import why_token
-from minivllm.tui.draw.selection import Selection, sequence
+from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.explanations import KEPT
 from minivllm.tui.state.model import MODELS, DashboardModel
 
@@ -62,17 +62,17 @@ def test_a_search_is_explained_by_the_scores_of_its_beams(model) -> None:
 
 
 def test_w_explains_the_newest_token_only(model) -> None:
-    selection = Selection()
-    selection.choose(sequence("r0.0"))
-    before = why(model, selection)
+    before = ask_why(model, sequence("r0.0"))
     model.apply(explained(model))
-    assert why(model, selection).startswith(before + " Its newest token: token 7 won the draw")
+    newest = f"{before} Its newest token: token 7 won the draw"
+    assert ask_why(model, sequence("r0.0")).startswith(newest)
     now = model.fold.step
     model.fold.step += 1  # a step that has not sampled yet
-    assert f" Its last token, of step {now}: token 7 won the draw" in why(model, selection)
+    last = f" Its last token, of step {now}: token 7 won the draw"
+    assert last in ask_why(model, sequence("r0.0"))
     model.fold.step = now
     model.apply(explained(model, position=1))  # an older token: no longer watched
-    assert why(model, selection) == before
+    assert ask_why(model, sequence("r0.0")) == before
 
 
 def test_only_the_newest_explanations_are_kept_and_a_keyframe_has_them(model) -> None:

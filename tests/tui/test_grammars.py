@@ -3,17 +3,16 @@
 import pytest
 from support.engine.followed_run import FollowedRun
 from support.engine.random_runs import context_with
-from support.tui.shown import rows
+from support.tui.shown import ask_why, moments, rows
 
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.text import visible
-from minivllm.tui.answers.why import why
 from minivllm.tui.draw.drafts import ACCEPTED, FORCED, FORCED_SIGN, REJECTED
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import Selection, sequence
+from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.choice.choice import Choice
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
@@ -51,19 +50,6 @@ def run(house) -> FollowedRun:
     return run.finish()
 
 
-def moments(run: FollowedRun):
-    model = DashboardModel(run.header)
-    for event in run.events:
-        model.apply(event)
-        yield model, event
-
-
-def chosen(seq_id: str) -> Selection:
-    selection = Selection()
-    selection.choose(sequence(seq_id))
-    return selection
-
-
 def piece(model: DashboardModel, token_id: int) -> str:
     return visible(model.fold.token_pieces[token_id])
 
@@ -95,7 +81,7 @@ def test_slots_choice_and_w_show_the_state_of_the_grammar(run: FollowedRun) -> N
         is_refused = favourite.token_id == state.refused_token_id
         assert struck(under) == (refused if is_refused else "")
         if event.token_id is not None:
-            said = why(model, chosen("form.0"))
+            said = ask_why(model, sequence("form.0"))
             assert ("is forced" in said) == state.forced
             assert ("which the grammar refuses" in said) == is_refused
         kinds.add((state.forced, is_refused))
@@ -129,5 +115,7 @@ def test_jumped_tokens_are_marked_as_forced_and_drafts_of_the_text_are_not(run) 
                 lines = panel.lines(model, 90, 30)
                 shown = [span[0] for line in lines for span in line if span[1].startswith(FORCED)]
                 assert "".join(shown).replace(" ", "") == forced_words
-                assert "as the grammar allows nothing else" in why(model, chosen(draft.seq_id))
+                assert "as the grammar allows nothing else" in ask_why(
+                    model, sequence(draft.seq_id)
+                )
     assert FORCED in styles and 'name"' in forced_words

@@ -31,9 +31,7 @@ def test_an_ended_sequence_keeps_its_letter_until_it_is_needed_again() -> None:
         ([f"chatcmpl-{'1' * 32}-{'2' * 8}.0", "cleo.0"], "ac"),
     ],
 )
-def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital(
-    seq_ids: list[str], expected: str
-) -> None:
+def test_a_name_gets_its_initial_and_its_second_sample_the_capital(seq_ids, expected) -> None:
     letters = Letters()
     for seq_id in seq_ids:
         letters.assign(seq_id)

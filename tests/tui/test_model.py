@@ -14,18 +14,6 @@ def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:
     return model
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", "beams", "drafts"])
-def test_the_model_folds_what_the_engine_is(scenario: str, request: pytest.FixtureRequest) -> None:
-    stage = request.getfixturevalue(scenario)
-    model, seen = DashboardModel(stage.header), 0
-    while stage.step():
-        feed(model, stage.events[seen:])
-        seen = len(stage.events)
-        assert model.fold.state == stage.engine.inspect()
-        letters = [model.letter(seq_id) for seq_id in model.fold.running]
-        assert all(letters) and len(set(letters)) == len(letters)
-
-
 def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> None:
     events = shared_prefix.run().events
     model = DashboardModel(shared_prefix.header)
@@ -37,24 +25,25 @@ def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> N
     assert model.tokens_per_second() == pytest.approx(tokens / (ends[-1] - first))
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams", "drafts"])
-def test_a_packed_model_is_fully_restored_and_continues_alike(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    stage = request.getfixturevalue(scenario).run(60)
-    events, panels = stage.events, (StepHistory(), StepDetail())
+@pytest.mark.parametrize(
+    "scenario", ["memory_pressure", "samples", "beams", "drafts"], indirect=True
+)
+def test_a_packed_model_is_fully_restored_and_continues_alike(scenario) -> None:
+    header, events, panels = scenario.header, scenario.run(60).events, (StepHistory(), StepDetail())
     for cut in range(0, len(events), 197):
-        model = feed(DashboardModel(stage.header), events[:cut])
+        model = feed(DashboardModel(header), events[:cut])
         pieces = MODELS.pack(model)
-        restored = MODELS.restore(stage.header, pieces, model)
+        restored = MODELS.restore(header, pieces, model)
         assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
         assert restored.steps == model.steps and restored.ledger == model.ledger
         feed(model, events[cut:])
-        assert MODELS.restore(stage.header, pieces, model).fold.last_seq == cut - 1, (
-            "what is packed does not move"
-        )
+        again = MODELS.restore(header, pieces, model)
+        assert again.fold.last_seq == cut - 1, "what is packed does not move"
         feed(restored, events[cut:])
-        assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
+        assert restored.fold.state == model.fold.state == scenario.engine.inspect()
+        assert restored.remembered == model.remembered
+        letters = [model.letter(seq_id) for seq_id in model.fold.running]
+        assert all(letters) and len(set(letters)) == len(letters)
         assert [panel.lines(restored, 90, 30) for panel in panels] == [
             panel.lines(model, 90, 30) for panel in panels
         ]

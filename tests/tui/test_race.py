@@ -4,7 +4,7 @@ import re
 
 import pytest
 from msgspec import structs
-from support.tui.driven_app import app_for, drive, settle
+from support.tui.driven_app import app_for, drive, press
 from support.tui.memory_recording import context_of, transport_of
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -30,12 +30,9 @@ def test_the_same_second_is_after_all_events_up_to_it(stage, ask, memory_pressur
         assert second.view.fold.step == min(first.view.fold.step, 20)
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "clock"), [(58, 24, "virtual"), (58, 24, "monotonic"), (38, 13, "virtual")]
-)
-def test_what_is_wasted_and_who_waits_is_that_of_the_events(
-    width: int, height: int, clock: str, memory_pressure
-) -> None:
+@pytest.mark.parametrize("shape", [(58, 24, "virtual"), (58, 24, "monotonic"), (38, 13, "virtual")])
+def test_what_is_wasted_and_who_waits_is_that_of_the_events(shape, memory_pressure) -> None:
+    width, height, clock = shape
     run = memory_pressure.run()
     run.header = structs.replace(run.header, clock=clock)
     context, panel = context_of(run, other=run), Side("A", is_second=False)
@@ -69,8 +66,7 @@ def test_a_question_of_the_chooser_fills_in_two_known_configurations(memory_pres
     app = app_for(memory_pressure.run(20), state="paused")
 
     async def script(pilot: Pilot) -> None:
-        await pilot.press("R")
-        await settle(pilot)
+        await press(pilot, "R")
         a, b = app.screen.query(Input)
         seen = [(a.value, b.value)]
         while len(seen) < 2 or seen[-1] != seen[0]:

@@ -42,9 +42,7 @@ def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure) ->
     drive(app, script)
 
 
-def test_a_tour_watches_what_it_selects_so_that_its_last_stop_shows_a_choice(
-    memory_pressure,
-) -> None:
+def test_a_tour_watches_what_it_selects_so_its_last_stop_has_a_choice(memory_pressure) -> None:
     control = FakeControl(pauses_with_picture=True)
     app = app_for(memory_pressure.run(60), control=control)
     tour = app.context.tour = Tour((STOPS[3], STOPS[5]))

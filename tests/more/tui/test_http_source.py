@@ -19,7 +19,7 @@ from minivllm.events.fold import fold
 from minivllm.events.types import Gap
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.sources import event_stream
-from minivllm.tui.sources.event_stream import MAX_MESSAGE_BYTES, SseMessage, SseParser
+from minivllm.tui.sources.event_stream import MAX_MESSAGE_BYTES, SseParser
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.state.model import MODELS
 
@@ -67,9 +67,8 @@ def test_permanently_lost_events_are_a_gap(shared_prefix, server_tells: bool) ->
     ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: len(source.recording) == len(events) - 9)
-        assert [(e.seq, e.lost) for e in all_events(source) if isinstance(e, Gap)] == [
-            (last.seq, 10)
-        ]
+        (found,) = (event for event in all_events(source) if isinstance(event, Gap))
+        assert (found.seq, found.lost) == (last.seq, 10)
         assert source.recording.head.lost_events == 10
         assert source.recording.head.state == fold(header, events[:40]).state
         assert source.recording.next_notable(40) == 40
@@ -121,9 +120,7 @@ def test_a_dashboard_finds_a_real_server_that_was_stopped_and_started_on_its_por
         ("newer", "upgrade"),
     ],
 )
-def test_a_server_with_another_protocol_gives_one_clear_sentence(
-    answer: Answer, fact: str, shared_prefix
-) -> None:
+def test_a_server_with_another_protocol_gives_one_sentence(answer, fact, shared_prefix) -> None:
     if answer == "newer":
         answer = Answer(meta(msgspec.structs.replace(shared_prefix.header, version=99)))
     with serving(answer) as server:
@@ -137,11 +134,7 @@ STREAM = (
     b': hi\n\nevent: meta\r\ndata: {"a": 1}\r\n\r\nid: 7\ndata:x\ndata: y\n\nretry: 5\n\ndata:'
     b" last\n\ndata: torn"
 )
-MESSAGES = [
-    SseMessage("meta", b'{"a": 1}'),
-    SseMessage("message", b"x y"),
-    SseMessage("message", b"last"),
-]
+MESSAGES = [("meta", b'{"a": 1}'), ("message", b"x y"), ("message", b"last")]
 
 
 def test_messages_do_not_depend_on_the_pieces_of_the_stream_and_have_a_limit() -> None:

@@ -1,11 +1,10 @@
 """Keys in use: the user's own, keys without effect, names to go to, and leaving with a save."""
 
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
-from support.tui.driven_app import all_drawn, app_for, drive, keys_of, panel, settle, told, until
+from support.tui.driven_app import all_drawn, app_for, drive, keys_of, panel, press, told, until
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
 from textual.pilot import Pilot
 
@@ -13,9 +12,7 @@ from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.keys.commands import COMMANDS
 
 
-def test_the_keys_of_the_dashboard_itself_do_what_their_help_says(
-    memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_keys_of_the_dashboard_itself_work(memory_pressure, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     stage = memory_pressure.run()
     app = app_for(stage)
@@ -84,16 +81,13 @@ def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -
     ("keys", "num_files", "said"),
     [("q enter", 1, ".jsonl"), ("q q", 0, ""), ("ctrl+c", 0, "not saved"), ("E q", 1, "")],
 )
-def test_leaving_offers_to_save_requests_of_the_user(
-    keys: str, num_files: int, said: str, stage, ask, tmp_path: Path, monkeypatch
-) -> None:
+def test_leaving_offers_to_save(keys, num_files, said, stage, ask, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = stage([ask("burst-1", "a question", "an answer"), ask("user-2", "another", "one")]).run()
     app = app_for(run, control=FakeControl())
 
     async def script(pilot: Pilot) -> None:
-        await pilot.press("q", "escape")
-        await settle(pilot)
+        await press(pilot, "q", "escape")
         assert not app._exit
         await pilot.press(*keys.split())
         await until(pilot, lambda: app._exit)

@@ -2,17 +2,7 @@
 
 from support.docs import small_lesson
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
-from support.tui.driven_app import (
-    click,
-    drawn,
-    drive,
-    keys_of,
-    panel,
-    settle,
-    show_screen,
-    until,
-    visible,
-)
+from support.tui.driven_app import click, drawn, drive, keys_of, panel, settle, until, visible
 
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -111,7 +101,7 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
         await press(pilot, "space", "3")
         assert app.current_mode == "lesson" and "Your guess: 3" in words(app)
         await press(pilot, "enter")
-        await show_screen(pilot, "requests")
+        await pilot.press("4")
         await until(pilot, lambda: "ada" in "".join(drawn(app, "timelines")))
         assert keys_of(app)["Lesson"] == "0"
         await pilot.press("0")

@@ -8,7 +8,5 @@ from test_the_screen_is_the_fold import FEW_WALKS, WALKS, walk_through
 
 @settings(FEW_WALKS, max_examples=25)
 @given(REQUESTS, OPTIONS, st.floats(0.1, 0.9), WALKS)
-def test_the_painted_screen_equals_the_fold_during_many_walks(
-    requests: list, options: dict, had: float, walk: list
-) -> None:
+def test_the_painted_screen_equals_the_fold_during_many_walks(requests, options, had, walk):
     walk_through(requests, options, had, walk)

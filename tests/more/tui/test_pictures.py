@@ -38,9 +38,7 @@ def comparable(svg: str) -> list[tuple]:
 @pytest.mark.parametrize(
     "name", [*TOOL.SHOTS, *(pytest.param(name, marks=pytest.mark.slow) for name in TOOL.SIZED)]
 )
-def test_a_picture_is_what_the_dashboard_draws_today(
-    name: str, tmp_path: Path, monkeypatch
-) -> None:
+def test_a_picture_is_what_the_dashboard_draws_today(name: str, tmp_path: Path, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     drawn, golden = tmp_path / "drawn.svg", PICTURES / f"{name}.svg"
     TOOL.draw(name, drawn)

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from support.tui.driven_app import all_drawn, app_for, drawn, drive, settle, told, until
+from support.tui.driven_app import all_drawn, app_for, drawn, drive, press, settle, told, until
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -21,8 +21,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def start(pilot: Pilot, *names: str) -> None:
-    await pilot.press("R")
-    await settle(pilot)
+    await press(pilot, "R")
     for field, name in zip(pilot.app.screen.query(Input), names, strict=False):
         field.value = name
     await pilot.press("enter")
@@ -34,9 +33,7 @@ async def wait_for_the_end(pilot: Pilot) -> None:
     await settle(pilot)
 
 
-def test_r_races_two_configurations_and_esc_returns_to_the_run(
-    shared_prefix, temporary: Path
-) -> None:
+def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, temporary) -> None:
     app = app_for(shared_prefix.run(), state="paused")
     own = app.context.transport
 
@@ -53,9 +50,8 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
             first.to_step(step)
             app.draw()
             assert f"step {step}" in " ".join(drawn(app, "side-a"))
-            await pilot.press("S")
+            await press(pilot, "S")
             assert app.context.same == "step"
-            await settle(pilot)
             assert second.view.fold.step == min(step, second.recording.last_step)
             await pilot.press("S")
         await settle(pilot)
@@ -65,8 +61,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
         assert [row[1:][: len(ratio[0])] for row in drawn(app, "race")[:3]] == ratio
         notes = " ".join(" ".join(drawn(app, "race")[3:]).split())
         assert notes == app.context.race.verdict() and notes.startswith("B won: A kept ")
-        await pilot.press("escape")
-        await settle(pilot)
+        await press(pilot, "escape")
         assert app.context.transport is own and own.view.fold.step == 9
         assert app.context.second is None and "step 9" in all_drawn(app)
         assert len(list(temporary.iterdir())) == 1
@@ -91,8 +86,7 @@ def test_a_race_that_cannot_run_or_is_not_wanted_says_so(shared_prefix, temporar
         assert "unknown part 'buddy': use continuous" in told(app)[-1]
         await start(pilot, "static", "continuous")
         await says(pilot, "R", "A race is running")
-        await pilot.press("C")
-        await settle(pilot)
+        await press(pilot, "C")
         assert "The race was cancelled." in " ".join(drawn(app, "race"))
         await start(pilot)  # and quit while it runs
         assert app.context.race.state == "running"

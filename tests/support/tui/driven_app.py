@@ -9,6 +9,7 @@ import textual.pilot
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from minivllm.events import types as ev
 from minivllm.tui.app import DashboardApp
@@ -44,7 +45,6 @@ def _parse_once(stylesheet: Stylesheet, css: str, *given: object, **named: objec
 
 Stylesheet._parse_rules = _parse_once
 
-SIZES = [(80, 24), (120, 36), (200, 60)]
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 
 
@@ -144,9 +144,26 @@ async def _reached(call: Callable[[Callable], bool]) -> None:
         await asyncio.wait_for(done.wait(), SOON)
 
 
-async def show_screen(pilot: Pilot, name: str) -> None:
-    await pilot.press(str(SCREENS.index(name) + 1))
+async def press(pilot: Pilot, *keys: str) -> None:
+    """Press keys, and wait until their effects are drawn."""
+    await pilot.press(*keys)
     await settle(pilot)
+
+
+async def answer(pilot: Pilot, text: str) -> None:
+    """Write into the open window and press enter."""
+    pilot.app.screen.query_one(Input).value = text
+    await press(pilot, "enter")
+
+
+async def redraw(pilot: Pilot) -> None:
+    """Draw what a test has changed behind the app's back."""
+    pilot.app.draw()
+    await settle(pilot)
+
+
+async def show_screen(pilot: Pilot, name: str) -> None:
+    await press(pilot, str(SCREENS.index(name) + 1))
 
 
 # ---- what is drawn ----
@@ -181,8 +198,7 @@ def told(app: DashboardApp) -> list[str]:
 async def click(pilot: Pilot, id: str, words: str, times: int = 1) -> None:
     app = pilot.app
     # A frame of the timer might move the words between looking for them and the click.
-    app.draw()
-    await settle(pilot)
+    await redraw(pilot)
     y, row = next(found for found in enumerate(drawn(app, id)) if words in found[1])
     shown = panel(app, id)
     at = shown.content_region.offset - shown.region.offset

@@ -7,12 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from minivllm.events.fold import fold
 from minivllm.tui.control import ControlState
 from minivllm.tui.draw.selection import Target
-from support.tui.driven_app import drawn, panel, settle
+from support.tui.driven_app import answer, drawn, panel, press, redraw, settle
 
 MIDDLE = 20  # A check begins at the end of this step.
 
@@ -71,22 +70,17 @@ class Seat:
 
     async def stand_at(self, position: int) -> None:
         self.transport.to_position(position)
-        self.app.draw()
-        await settle(self.pilot)
+        await redraw(self.pilot)
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await settle(self.pilot)
+        await press(self.pilot, *keys)
 
     async def answer(self, text: str) -> None:
-        """Type into the open window and press enter."""
-        self.app.screen.query_one(Input).value = text
-        await self.press("enter")
+        await answer(self.pilot, text)
 
     async def choose(self, target: Target) -> None:
         self.app.context.selection.choose(target)
-        self.app.draw()
-        await settle(self.pilot)
+        await redraw(self.pilot)
 
     def end_of(self, step: int) -> int:
         """The number of events up to the end of a step."""

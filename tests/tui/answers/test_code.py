@@ -41,9 +41,7 @@ def test_a_missing_rule_gives_a_sentence(name: str) -> None:
     assert "not the version that wrote the recording" in str(found.syntax(dark=True))
 
 
-def test_the_selected_event_comes_before_the_current_one_and_between_steps_the_panel(
-    memory_pressure,
-) -> None:
+def test_the_selected_event_is_before_the_current_one_and_the_panel(memory_pressure) -> None:
     run = memory_pressure.run(60)
     at = next(i for i, e in enumerate(run.events) if isinstance(e, ev.RequestPreempted))
     context = context_of(run, at + 1)

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from support.tui.shown import missing_from
+from support.tui.shown import missing_from, moments
 
 from minivllm.events import types as ev
 from minivllm.tui.state.decisions import (
@@ -13,7 +13,6 @@ from minivllm.tui.state.decisions import (
     miss,
     sentence_of,
 )
-from minivllm.tui.state.model import DashboardModel
 
 WITHOUT_A_SENTENCE = {
     ev.StepBegin, ev.StepScheduled, ev.StepEnd, ev.DraftProposed, ev.AttentionMass,
@@ -23,11 +22,9 @@ WITHOUT_A_SENTENCE = {
 """These have their own panel."""
 
 
-def test_every_kind_of_event_has_a_sentence_or_its_own_panel(
-    memory_pressure, shared_prefix, samples, beams
-) -> None:
+def test_every_kind_of_event_has_a_sentence_or_its_own_panel(memory_pressure, samples, beams):
     assert set(ev.EVENT_KINDS) == TOLD_KINDS | WITHOUT_A_SENTENCE
-    for stage in (memory_pressure, shared_prefix, samples, beams):
+    for stage in (memory_pressure, samples, beams):
         for event in {type(event): event for event in stage.run().events}.values():
             log = DecisionLog()
             log.add(event, "r0.0", "a")
@@ -45,9 +42,7 @@ def test_every_reason_of_the_engine_has_its_own_words() -> None:
     assert "failed" in cause_of_preemption(need=0, free=5)
 
 
-def test_a_preemption_names_its_beneficiary_and_an_eviction_names_the_owner(
-    memory_pressure,
-) -> None:
+def test_a_preemption_names_its_beneficiary_and_an_eviction_its_owner(memory_pressure) -> None:
     lines = told(memory_pressure)
     for event in (e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)):
         victim, whom = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
@@ -55,9 +50,7 @@ def test_a_preemption_names_its_beneficiary_and_an_eviction_names_the_owner(
         facts = (event.step, victim, "preempted", reason, event.need, event.free or "none")
         assert [line for line in lines if not missing_from(line, *facts)], facts
     assert any(" loses " in line and "evicted" in line for line in lines)
-    model = DashboardModel(memory_pressure.header)
-    for event in memory_pressure.events:
-        model.apply(event)
+    for model, event in moments(memory_pressure):
         if isinstance(event, ev.BlockFreed):
             is_cached = model.fold.blocks[event.block_id].hash is not None
             assert ("still cached" in sentence_of(event)) == is_cached
@@ -66,9 +59,8 @@ def test_a_preemption_names_its_beneficiary_and_an_eviction_names_the_owner(
 
 def test_a_block_is_filled_by_the_sequence_whose_tokens_fill_it(samples) -> None:
     """The last sample writes into the block that its parent was given."""
-    model, filled = DashboardModel(samples.header), set()
-    for event in samples.run(12).events:
-        model.apply(event)
+    filled = set()
+    for model, event in moments(samples.run(12)):
         if isinstance(event, ev.BlockHashed):
             name = model.log.decisions[-1].name
             seq_id = name if "." in name else f"{name}.0"
@@ -85,9 +77,8 @@ def test_a_wait_is_logged_once_and_not_at_every_step(shared_prefix) -> None:
 
 def told(stage, steps: int = 10_000) -> list[str]:
     """Step, name and words of every decision, although the log keeps only the newest."""
-    model, found = DashboardModel(stage.header), {}
-    for event in stage.run(steps).events:
-        model.apply(event)
+    found = {}
+    for model, _ in moments(stage.run(steps)):
         found |= {id(decision): decision for decision in model.log.decisions[-1:]}
     return [
         f"{decision.step} {decision.name} " + "".join(text for text, _ in decision.spans())

@@ -18,9 +18,7 @@ from minivllm.tui.answers.verdict import why_faster
         ({}, {}, "took 0 steps"),
     ],
 )
-def test_the_cause_names_the_slower_side_whichever_comes_first(
-    options, counts, cause, memory_pressure
-) -> None:
+def test_the_cause_names_the_slower_side(options, counts, cause, memory_pressure) -> None:
     header = structs.replace(memory_pressure.header, max_model_len=32, block_size=4, num_blocks=13)
     fast = Fold(structs.replace(header, config={}))
     slow = Fold(structs.replace(header, config=options))

@@ -7,21 +7,14 @@ import re
 
 import pytest
 from hypothesis import given, settings
-from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
-from support.tui.shown import missing_from
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
+from support.tui.shown import ask_why, ends_of_steps, missing_from, moments
 
 from minivllm.events import types as ev
-from minivllm.tui.answers.why import why, why_block
+from minivllm.tui.answers.why import why_block
 from minivllm.tui.answers.why_sequences import list_names
-from minivllm.tui.draw.selection import Selection, Target, block, event, sequence, step
+from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.state.explanations import piece_of
-from minivllm.tui.state.model import DashboardModel
-
-NOTHING = Selection()
-
-
-def ask_why(model: DashboardModel, target: Target) -> str:
-    return why(model, context_with(target).selection)
 
 
 def short(seq_id: str) -> str:
@@ -36,10 +29,8 @@ def says(said: str, *facts: object) -> None:
 @given(REQUESTS, OPTIONS)
 def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, options) -> None:
     run = run_of(stage, ask, requests, options)
-    model = DashboardModel(run.header)
     sampled = {(e.step, e.seq_id) for e in run.events if isinstance(e, ev.TokenSampled)}
-    for number, e in enumerate(run.events):
-        model.apply(e)
+    for number, (model, e) in enumerate(moments(run)):
         for item in model.fold.scheduled if isinstance(e, ev.StepEnd) else ():
             if "all that it needed" in ask_why(model, sequence(item.seq_id)):
                 # It had its prompt's last token in this step, and gained one.
@@ -74,28 +65,24 @@ def test_a_step_is_explained_with_its_sums_and_its_unused_budget(memory_pressure
             says(said, "no sequence was", "waiting", record.budget - record.used)
 
 
-def test_without_a_selection_the_most_interesting_fact_is_explained(
-    memory_pressure, shared_prefix, stage, ask
-) -> None:
+def test_w_explains_the_most_notable_fact(memory_pressure, shared_prefix, stage, ask) -> None:
     pressed = folded(memory_pressure.run(19))
-    assert why(pressed, NOTHING) == ask_why(pressed, step(19))
+    assert ask_why(pressed) == ask_why(pressed, step(19))
     waiting = folded(shared_prefix.run(22))
-    assert why(waiting, NOTHING) == ask_why(waiting, sequence("r4.0"))
+    assert ask_why(waiting) == ask_why(waiting, sequence("r4.0"))
     end = folded(shared_prefix.run())
-    says(why(end, NOTHING), end.fold.step, 8, "smollm2")
+    says(ask_why(end), end.fold.step, 8, "smollm2")
     full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
-    says(why(full, NOTHING), 0, 8, "preempts")
+    says(ask_why(full), 0, 8, "preempts")
     # Lost events come before anything else.
     pressed.apply(ev.Gap(pressed.fold.last_seq + 1, 19, 0.0, 12))
-    says(why(pressed, NOTHING), 12, "missing", 19)
+    says(ask_why(pressed), 12, "missing", 19)
 
 
 # ---- sequences that wait ----
 
 
-def test_the_answer_on_the_queue_says_what_the_first_lacks_and_who_holds_it(
-    memory_pressure, shared_prefix
-) -> None:
+def test_the_queue_waits_for_what_its_first_lacks(memory_pressure, shared_prefix) -> None:
     model = folded(memory_pressure.run(13))
     fold = model.fold
     reason, need, free = fold.sequences["r3.0"].deferred
@@ -113,9 +100,7 @@ def test_the_answer_on_the_queue_says_what_the_first_lacks_and_who_holds_it(
     says(ask_why(model, sequence("r4.0")), "no request is admitted", "shared ones counted for each")
 
 
-def test_a_preempted_sequence_is_explained_with_its_beneficiary_and_its_recomputation(
-    memory_pressure,
-) -> None:
+def test_a_preemption_names_its_beneficiary_and_what_is_recomputed(memory_pressure) -> None:
     model = folded(memory_pressure.run(60))
     preempted = [e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)]
     assert {e.seq_id for e in preempted} == {"r1.0", "r2.0"}
@@ -128,9 +113,7 @@ def test_a_preempted_sequence_is_explained_with_its_beneficiary_and_its_recomput
 # ---- sequences that run or have ended ----
 
 
-def test_decodes_and_prefill_chunks_are_explained_with_their_tokens(
-    stage, ask, shared_prefix
-) -> None:
+def test_decodes_and_prefill_chunks_name_their_tokens(stage, ask, shared_prefix) -> None:
     asks = [ask("r0", "a b", "an answer " * 9), ask("r1", "word " * 40, "yes", arrives=2)]
     run = stage(asks, max_num_batched_tokens=32).run(3)
     model = folded(run)
@@ -144,9 +127,7 @@ def test_decodes_and_prefill_chunks_are_explained_with_their_tokens(
     says(ask_why(model, sequence("r2.0")), 7, f"{cached} came from the cache")
 
 
-def test_a_running_sequence_without_tokens_gets_a_reason(
-    memory_pressure, samples, stage, ask
-) -> None:
+def test_who_runs_without_tokens_gets_a_reason(memory_pressure, samples, stage, ask) -> None:
     # Only a live option can do this: the budget is lowered below the number of running sequences.
     run = memory_pressure.run(8)
     run.engine.core.scheduler.max_num_batched_tokens = 2
@@ -167,19 +148,16 @@ def test_a_running_sequence_without_tokens_gets_a_reason(
         for i, prompt in enumerate(prompts)
     ]
     run = stage(asks, num_blocks=18, block_size=4, max_num_batched_tokens=12, max_num_seqs=9).run()
-    model, waits = DashboardModel(run.header), 0
-    for change in run.events:
-        model.apply(change)
-        if isinstance(change, ev.StepEnd):
-            idle = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
-            waits += sum("sibling" in ask_why(model, sequence(seq_id)) for seq_id in idle)
+    waits = 0
+    for model in ends_of_steps(run):
+        idle = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
+        waits += sum("sibling" in ask_why(model, sequence(seq_id)) for seq_id in idle)
     assert waits
 
 
 def test_of_several_wrong_drafts_the_first_is_named(drafts) -> None:
-    model, num_seen = DashboardModel(drafts.header), 0
-    for e in drafts.run().events:
-        model.apply(e)
+    num_seen = 0
+    for model, e in moments(drafts.run()):
         if isinstance(e, ev.DraftVerified):
             wrong = model.drafts.current(e.seq_id, e.step).rejected
             if len(wrong) > 1 and wrong[0] != wrong[-1]:
@@ -203,9 +181,10 @@ def test_finished_sequences_are_explained_with_their_finish_reason(stage, ask) -
     says(ask_why(model, sequence("zz.0")), "zz", "not known", 20)
 
 
-def test_a_finished_sequence_says_how_long_it_waited_and_why(
-    memory_pressure, shared_prefix, stage, ask
-) -> None:
+def test_a_sequence_says_how_long_it_waited_and_why(memory_pressure, shared_prefix) -> None:
+    model = folded(memory_pressure.run(63))
+    assert "r1.0" in model.fold.running
+    says(ask_why(model, sequence("r1.0")), "in step 63", "waited 12 steps", "preempted once", "r0")
     for run in (memory_pressure.run(), shared_prefix.run()):
         model = folded(run)
         for record in model.ledger.sequences.values():
@@ -227,12 +206,6 @@ def test_a_finished_sequence_says_how_long_it_waited_and_why(
     says(ask_why(folded(memory_pressure), sequence("r4.0")), "behind r3, r2 and r1", "8 blocks")
 
 
-def test_a_running_sequence_also_says_how_it_waited(memory_pressure) -> None:
-    model = folded(memory_pressure.run(63))
-    assert "r1.0" in model.fold.running
-    says(ask_why(model, sequence("r1.0")), "in step 63", "waited 12 steps", "preempted once", "r0")
-
-
 # ---- blocks ----
 
 
@@ -249,9 +222,7 @@ def test_a_used_block_is_explained_with_its_owner_entry_and_fill(memory_pressure
             assert ("can share it" in said) == (state.hash is not None)
 
 
-def test_a_free_block_is_explained_with_its_last_owner_and_its_reuse(
-    memory_pressure, samples
-) -> None:
+def test_a_free_block_names_its_last_owner_and_its_reuse(memory_pressure, samples) -> None:
     kinds = set()
     for run in (memory_pressure.run(60), samples.run()):  # the second one ends in a partial block
         model = folded(run)
@@ -271,14 +242,12 @@ def test_a_free_block_is_explained_with_its_last_owner_and_its_reuse(
     assert kinds == {True, False}
 
 
-def test_blocks_between_owners_outside_the_pool_and_without_cache_are_explained(
-    memory_pressure, stage, ask
-) -> None:
-    model = DashboardModel(memory_pressure.header)
-    for change in memory_pressure.run(60).events:
-        model.apply(change)
-        if isinstance(change, ev.BlockReleased):
-            break
+def test_a_block_between_owners_or_without_cache_says_so(memory_pressure, stage, ask) -> None:
+    model, change = next(
+        moment
+        for moment in moments(memory_pressure.run(60))
+        if isinstance(moment[1], ev.BlockReleased)
+    )
     says(ask_why(model, block(change.block_id)), change.block_id, "just lost its last owner")
     says(ask_why(model, block(24)), "no block 24", "24 blocks")
     asks = [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)]
@@ -286,7 +255,7 @@ def test_blocks_between_owners_outside_the_pool_and_without_cache_are_explained(
     held, free = model.fold.sequences["r1.0"].block_table[0], next(iter(model.fold.free_queue))
     for block_id in (held, free):
         says(ask_why(model, block(block_id)), "prefix caching is off")
-    says(why(model, NOTHING), "prefix caching is off")
+    says(ask_why(model), "prefix caching is off")
 
 
 # ---- shared blocks ----
@@ -316,14 +285,10 @@ class Ways:
                 del self.of[event.seq_id][event.block_id]
 
 
-@pytest.mark.parametrize("scenario", ["shared_prefix", "samples", "beams"])
-def test_each_owner_got_a_shared_block_as_the_answer_says(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    run = request.getfixturevalue(scenario).run(40)
-    model, ways, checked = DashboardModel(run.header), Ways(), 0
-    for change in run.events:
-        model.apply(change)
+@pytest.mark.parametrize("scenario", ["shared_prefix", "samples", "beams"], indirect=True)
+def test_each_owner_got_a_shared_block_as_the_answer_says(scenario) -> None:
+    ways, checked = Ways(), 0
+    for model, change in moments(scenario.run(40)):
         ways.apply(change)
         if not isinstance(change, ev.BlockCopied | ev.RequestForked | ev.BlockHit | ev.StepEnd):
             continue

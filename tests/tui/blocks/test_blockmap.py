@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import folded
 from support.tui.drawn_blocks import expected_cells, read_cells, without_legend
-from support.tui.shown import rows
+from support.tui.shown import moments, rows
 from support.tui.stages import Stage
 
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -16,7 +16,6 @@ from minivllm.events import types as ev
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import Selection
-from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
 from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells, signs
 
@@ -34,19 +33,15 @@ def large_blocks(stage, ask) -> Stage:
     return stage(asks, block_size=16)
 
 
-@pytest.mark.parametrize("scenario", ["large_blocks", "beams"])
-def test_the_drawn_owners_and_counts_are_those_of_the_fold(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    stage = request.getfixturevalue(scenario)
-    model, blockmap, seen = DashboardModel(stage.header), BlockMap(shows_words=False), set()
-    for number, event in enumerate(stage.run().events):
-        model.apply(event)
+@pytest.mark.parametrize("scenario", ["large_blocks", "beams"], indirect=True)
+def test_the_drawn_owners_and_counts_are_those_of_the_fold(scenario) -> None:
+    blockmap, seen = BlockMap(shows_words=False), set()
+    for number, (model, event) in enumerate(moments(scenario.run())):
         # Not only between steps: a frame may be drawn at any time.
         if number % 7 == 0 or isinstance(event, ev.StepEnd):
             size = ((37, 11), (68, 16), (112, 40))[number % 3]
             lines = blockmap.lines(model, *size)
-            cells = read_cells(lines, stage.header.num_blocks, *size)
+            cells = read_cells(lines, scenario.header.num_blocks, *size)
             assert cells == expected_cells(model)
             seen.update(sign for cell in cells for sign in cell[:2])
             spans = [span for line in without_legend(lines) for span in line]
@@ -55,12 +50,9 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
     assert seen >= {EMPTY, CACHED, "█", "▁", "▄", "a", "2"}
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
-def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    stage = request.getfixturevalue(scenario)
-    size, written, named = stage.header.block_size, {}, defaultdict(set)
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples"], indirect=True)
+def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(scenario) -> None:
+    size, written, named = scenario.header.block_size, {}, defaultdict(set)
 
     def note(plan: SchedulerOutput, watch: object) -> None:
         """Record the blocks that the plan of a step writes into."""
@@ -71,10 +63,8 @@ def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(
             if position >= item.sequence.num_cached_tokens
         }
 
-    stage.engine.core.runner.plain.before = note
-    model = DashboardModel(stage.header)
-    for event in stage.run().events:
-        model.apply(event)
+    scenario.engine.core.runner.plain.before = note
+    for model, event in moments(scenario.run()):
         named[event.step] |= {
             getattr(event, name) for name in ("block_id", "src", "dst") if hasattr(event, name)
         }
@@ -107,9 +97,7 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
 
 @settings(max_examples=25)
 @given(st.integers(1, 5000), st.integers(12, 220), st.integers(2, 60))
-def test_every_block_has_a_cell_inside_the_panel_and_is_found_there(
-    num_blocks: int, width: int, height: int
-) -> None:
+def test_every_block_has_a_cell_and_is_found_there(num_blocks, width, height) -> None:
     grid = lay_out(num_blocks, width, height)
     num_cells = -(-num_blocks // grid.blocks_per_cell)
     found: dict[int, list[tuple[int, int]]] = {}
@@ -121,23 +109,20 @@ def test_every_block_has_a_cell_inside_the_panel_and_is_found_there(
     assert sorted(found) == list(range(num_cells))
     for cell, places in found.items():
         assert places[0] == grid.origin(cell)
-        assert len(places) == grid.pitch - grid.gap
-        assert len({y for _, y in places}) == 1
+        assert len(places) == grid.pitch - grid.gap and len({y for _, y in places}) == 1
 
 
 @pytest.mark.parametrize(
-    ("scenario", "still"), [("memory_pressure", False), ("memory_pressure", True), ("beams", False)]
+    ("scenario", "still", "signs_seen"),
+    [("memory_pressure", False, "●×"), ("memory_pressure", True, "●×"), ("beams", False, "→←")],
+    indirect=["scenario"],
 )
-def test_signs_show_hits_copies_and_evictions_of_the_last_steps(
-    scenario: str, still: bool, request: pytest.FixtureRequest
-) -> None:
+def test_signs_show_hits_copies_and_evictions_of_the_last_steps(scenario, still, signs_seen):
     """A sign is bold, normal and faint in three steps; in a still picture it lasts one step."""
-    stage, shades = request.getfixturevalue(scenario), ("*", "", "faint")[: 1 if still else 3]
-    model, blockmap = DashboardModel(stage.header), choosing(None, still=still)
+    shades, blockmap = ("*", "", "faint")[: 1 if still else 3], choosing(None, still=still)
     happened: dict[int, tuple[int, str]] = {}
     seen: set[str] = set()
-    for number, event in enumerate(stage.run().events):
-        model.apply(event)
+    for number, (model, event) in enumerate(moments(scenario.run())):
         match event:
             case ev.BlockCopied():
                 happened[event.src], happened[event.dst] = (event.step, "→"), (event.step, "←")
@@ -161,13 +146,12 @@ def test_signs_show_hits_copies_and_evictions_of_the_last_steps(
             for block_id, (sign, _) in expected.items():
                 assert re.search(rf"\b{block_id}{sign}", shown)
             seen |= {sign for sign, _ in expected.values()}
-    assert seen == ({"→", "←"} if scenario == "beams" else {"●", "×"})
+    assert seen == set(signs_seen)
 
 
 def test_drafts_and_the_slots_of_wrong_drafts_have_signs(drafts) -> None:
-    model, seen = DashboardModel(drafts.header), set()
-    for event in drafts.run().events:
-        model.apply(event)
+    seen = set()
+    for model, event in moments(drafts.run()):
         if isinstance(event, ev.DraftVerified):
             (item,) = (item for item in model.fold.scheduled if item.seq_id == event.seq_id)
             last = (item.num_computed_tokens + item.num_tokens - 1) // model.header.block_size
@@ -178,12 +162,9 @@ def test_drafts_and_the_slots_of_wrong_drafts_have_signs(drafts) -> None:
     assert "~" in seen
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "num_blocks"), [(112, 40, 48), (37, 11, 64), (68, 16, 400)]
-)
-def test_only_the_selected_cell_and_its_number_are_bright_and_the_map_stays_readable(
-    width: int, height: int, num_blocks: int, stage, ask
-) -> None:
+@pytest.mark.parametrize("room", [(112, 40, 48), (37, 11, 64), (68, 16, 400)])
+def test_only_the_selected_cell_and_its_number_are_bright(room, stage, ask) -> None:
+    width, height, num_blocks = room
     model = folded(stage([ask("r0", "word " * 90, "an answer " * 9)], num_blocks=num_blocks).run(6))
     plain = choosing(None, shows_words=False).lines(model, width, height)
     cells = [cell.glyph + cell.mark for cell in block_cells(model)]

@@ -7,6 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import RUNS
 from support.tui.drawn_blocks import ids_of
+from support.tui.shown import moments
 from support.tui.stages import Ask, Stage
 
 from minivllm.events import types as ev
@@ -58,9 +59,7 @@ def tables_with(model: DashboardModel, block_id: int) -> dict[str, list[int]]:
 # ---- the inspector ----
 
 
-def check_the_inspector(
-    model: DashboardModel, panel: Inspector, block_id: int, texts: Texts
-) -> None:
+def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int, texts: Texts):
     fold, size, block = model.fold, model.header.block_size, model.fold.blocks[block_id]
     panel.context = SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
     lines = panel.lines(model, 250, 60)
@@ -174,9 +173,7 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
 
 @settings(RUNS, max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(asks, st.integers(22, 28), st.floats(0, 1), st.integers(0, 10_000))
-def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
-    requests: list, num_blocks: int, moment: float, pick: int
-) -> None:
+def test_what_is_drawn_is_the_fold_at_any_moment(requests, num_blocks, moment, pick) -> None:
     wanted = [
         Ask(
             f"r{number}",
@@ -189,10 +186,9 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
         for number, (beginning, more, own, said, arrives, search) in enumerate(requests)
     ]
     run = Stage(wanted, num_blocks=num_blocks).run()
-    model, inspector, tree = DashboardModel(run.header), Inspector(), PrefixTree()
+    inspector, tree = Inspector(), PrefixTree()
     here, texts = int(moment * len(run.events)), {}
-    for number, event in enumerate(run.events):
-        model.apply(event)
+    for number, (model, event) in enumerate(moments(run)):
         if isinstance(event, ev.BlockHashed):
             texts[event.hash] = held(model, event.block_id, {})[: model.header.block_size]
         # Everything at one moment, and a sample on the way, so that no state of an earlier frame

@@ -3,9 +3,8 @@
 from collections import Counter
 
 from support.engine.random_runs import folded
-from support.tui.shown import rows
+from support.tui.shown import ends_of_steps, rows
 
-from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, text_of
@@ -28,9 +27,7 @@ def blocks_of(lines: list[Line]) -> list[int]:
     return [link[0].key for line in lines for _, style, *link in line if link and style == "text*"]
 
 
-def test_a_shared_block_is_one_card_with_a_stripe_and_a_letter_for_each_owner(
-    shared_prefix,
-) -> None:
+def test_a_shared_block_is_one_card_with_a_stripe_for_each_owner(shared_prefix) -> None:
     model = folded(shared_prefix.run(26))
     lines = cards().lines(model, 40, 90)
     assert text_of(lines[0]).split() == ["▌▌▌▌0", "abcd"]
@@ -40,11 +37,8 @@ def test_a_shared_block_is_one_card_with_a_stripe_and_a_letter_for_each_owner(
 
 
 def test_the_words_that_a_step_wrote_are_in_reverse_before_the_empty_slots(shared_prefix) -> None:
-    model, size, num_seen = DashboardModel(shared_prefix.header), 8, 0
-    for event in shared_prefix.run().events:
-        model.apply(event)
-        if not isinstance(event, ev.StepEnd):
-            continue
+    size, num_seen = 8, 0
+    for model in ends_of_steps(shared_prefix.run()):
         lit: dict[int, str] = {}
         empty: Counter[int] = Counter()
         spans = (span for line in cards().lines(model, 130, 90) for span in line)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine.random_runs import folded
-from support.tui.shown import missing_from, rows
+from support.tui.shown import missing_from, moments, rows
 
 from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram as Program
@@ -21,10 +21,8 @@ from minivllm.tui.widgets.blocks.mass import Mass, bars_of
 from minivllm.tui.widgets.blocks.xray import DONE, PLAYING, TO_COME, XRay, moment, num_ticks
 
 
-def trace_of(
-    programs: list[Program], *, problem: str | None = None, seq: int = 7
-) -> ev.KernelTraced:
-    return ev.KernelTraced(seq, 5, 0.1, "r0.0", 3, 40, programs, problem)
+def trace_of(programs: list[Program], *, seq: int = 7) -> ev.KernelTraced:
+    return ev.KernelTraced(seq, 5, 0.1, "r0.0", 3, 40, programs)
 
 
 def with_selection(panel, seq_id: str | None = None):
@@ -38,14 +36,10 @@ def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> ev.KernelTr
     for split in range(splits):
         part = table[split * len(table) // splits : (split + 1) * len(table) // splits]
         for head in range(kv_heads):
-            tiles = [
-                Tile(
-                    [Read(block_id, 0, 8) for block_id in part[at : at + 2]],
-                    [at + 0.5, -1.25],
-                    [1.0 + at, exp(at)],
-                )
-                for at in range(0, len(part), 2)
-            ]
+            tiles = []
+            for at in range(0, len(part), 2):
+                reads = [Read(block_id, 0, 8) for block_id in part[at : at + 2]]
+                tiles.append(Tile(reads, [at + 0.5, -1.25], [1.0 + at, exp(at)]))
             programs.append(Program("decode", (0, head, split), head, tiles))
     return trace_of([*programs, Program("combine", (0, 0, 0), None, [])])
 
@@ -83,9 +77,8 @@ def test_no_mass_is_lost_when_a_bar_covers_several_blocks(mass: list[float], wid
 
 
 def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressure) -> None:
-    model, preempted = DashboardModel(memory_pressure.header), 0
-    for event in memory_pressure.run().events:
-        model.apply(event)
+    preempted = 0
+    for model, event in moments(memory_pressure.run()):
         if isinstance(event, ev.StepEnd):
             for seq_id in model.fold.running:
                 mass = [0.01] * len(model.fold.sequences[seq_id].block_table)
@@ -133,9 +126,7 @@ def test_each_word_has_the_style_of_its_share_and_selects_its_block(shared_prefi
         assert look == [name, block(sequence.block_table[at // model.header.block_size])]
 
 
-def test_with_little_room_the_newest_words_are_drawn_and_the_share_of_the_rest(
-    shared_prefix,
-) -> None:
+def test_with_little_room_the_rest_of_the_words_has_one_share(shared_prefix) -> None:
     model, panel = folded(shared_prefix.run(22)), with_selection(Mass(), "r0.0")
     count = model.fold.sequences["r0.0"].num_computed_tokens
     attends(model, "r0.0", spread(count, at0=0.5), 3, 1, 30, 9)

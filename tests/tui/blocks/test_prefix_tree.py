@@ -49,10 +49,8 @@ def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> 
 
 def test_spare_rows_show_the_words_of_each_block_and_the_names_of_its_owners(stage, ask) -> None:
     beginning = "one two three four five six seven eight "
-    asks = [
-        ask(name, f"{beginning}a {name} hat and coat of wool x", "no") for name in ("ada", "ben")
-    ]
-    model = folded(stage(asks).run(1))
+    prompts = {name: f"{beginning}a {name} hat and coat of wool x" for name in ("ada", "ben")}
+    model = folded(stage([ask(name, prompt, "no") for name, prompt in prompts.items()]).run(1))
     shown = [row.rstrip() for row in rows(tree(), model, 40, 20)[1:] if "×" not in row]
     assert shown == [
         "0 ab ● hit  ada ben",
@@ -90,9 +88,7 @@ def test_a_chain_without_its_beginning_and_a_cycle_of_a_damaged_log_are_drawn(st
     assert PrefixIndex().of(model).entry(1) is None
 
 
-def test_the_page_with_the_chosen_block_is_drawn_and_the_cursor_reaches_every_chain(
-    stage, ask
-) -> None:
+def test_the_page_has_the_chosen_block_and_the_cursor_reaches_every_chain(stage, ask) -> None:
     model = cache(stage, ask, *(chr(code) + chr(code + 1) for code in range(0x4E00, 0x4EC8, 2)))
     shown = rows(tree(), model, 60, 10)
     assert shown[1].startswith("░0 1 free ") and shown[-1] == "+ 92 more chains"

@@ -3,14 +3,13 @@
 import re
 
 from support.engine.random_runs import context_with, folded
-from support.tui.driven_app import app_for, drawn, drive, panel, settle, show_screen, until, visible
-from support.tui.shown import missing_from, rows
+from support.tui.driven_app import app_for, drawn, drive, panel, redraw, show_screen, until, visible
+from support.tui.shown import ends_of_steps, missing_from, moments, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.branches import ENDED_KEPT, Tree
-from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.branches import BranchTree
 
 
@@ -42,11 +41,9 @@ def text_to(tree: Tree, number: int | None) -> str:
 
 
 def test_the_tree_has_each_beam_s_words_and_score_and_those_of_the_last_dropped(beams) -> None:
-    model, truth, panel = DashboardModel(beams.header), Answers("r0"), BranchTree()
+    truth, panel, num_crossed_out = Answers("r0"), BranchTree(), 0
     panel.context = context_with(sequence("r0.0"))
-    num_crossed_out = 0
-    for event in beams.run().events:
-        model.apply(event)
+    for model, event in moments(beams.run()):
         truth.apply(event)
         if not isinstance(event, ev.StepEnd) or len(truth.live) < 2:
             continue
@@ -61,10 +58,9 @@ def test_the_tree_has_each_beam_s_words_and_score_and_those_of_the_last_dropped(
         assert f"r0 {len(live)} beams" in shown[0]
         assert missing_from(shown[0], *([f"{len(truth.dropped)} dropped"] if dropped else [])) == []
         for seq_id, (text, score) in truth.live.items():
-            notes = (
-                rf"{re.escape(text.split()[-1])} +{re.escape(model.letter(seq_id))} +{score:.2f}"
-            )
-            assert len([row for row in shown if re.search(notes, row)]) == 1
+            word, letter = re.escape(text.split()[-1]), re.escape(model.letter(seq_id))
+            notes = re.compile(rf"{word} +{letter} +{score:.2f}")
+            assert len(list(filter(notes.search, shown))) == 1
         for _, branch in dropped:
             note = f"× {branch.score:7.2f} step {branch.end_step}"
             assert any(row.rstrip().endswith(note) for row in shown)
@@ -80,9 +76,8 @@ def test_a_long_search_keeps_few_ended_beams_and_counts_all(stage, ask) -> None:
     tree = model.branches.of("r0.0")
     pruned = [event for event in run.events if isinstance(event, ev.BeamPruned)]
     (found,) = [event for event in run.events if isinstance(event, ev.BeamsFound)]
-    assert tree.num_dropped == sum(
-        event.stop_reason is None and event.seq < found.seq for event in pruned
-    )
+    worse = [event for event in pruned if event.stop_reason is None and event.seq < found.seq]
+    assert tree.num_dropped == len(worse)
     kept = [branch for branch in tree.branches.values() if branch.ended not in ("", "length")]
     assert tree.num_dropped > ENDED_KEPT == len(kept)
     for at, branch in tree.branches.items():
@@ -102,18 +97,13 @@ def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_
         await until(pilot, lambda: "Beams" in str(panel(app, "branches").border_title))
         for step in (25, 7, 18):
             app.context.transport.to_step(step)
-            app.draw()
-            await settle(pilot)
-            model = DashboardModel(beams.header)
-            for event in beams.events:
-                if event.step <= step:
-                    model.apply(event)
+            await redraw(pilot)
+            model = next(model for model in ends_of_steps(beams) if model.fold.step == step)
             size = panel(app, "branches").content_size
             expected = rows(BranchTree(), model, size.width, size.height)
             assert [row.rstrip() for row in drawn(app, "branches") if row.strip()] == expected
         app.context.selection.choose(sequence("r1.0"))
-        app.draw()
-        await settle(pilot)
+        await redraw(pilot)
         assert "branches" not in [panel.id for panel in visible(app)]
 
     drive(app, check)

@@ -47,12 +47,9 @@ def check_charts(model: DashboardModel, events: list[ev.Event]) -> None:
         "blocks in use",
     ]  # fmt: skip
     for chart in charts:
-        by_step = {
-            record.step: value
-            for record, value in zip(model.steps.records, chart.values, strict=True)
-            if value is not None
-        }
-        assert by_step == expected[chart.name], chart.name
+        by_step = zip((record.step for record in model.steps.records), chart.values, strict=True)
+        drawn = {step: value for step, value in by_step if value is not None}
+        assert drawn == expected[chart.name], chart.name
 
 
 def heights(lines: list[str], width: int) -> list[int]:
@@ -68,14 +65,11 @@ def test_the_values_of_each_step_match_a_reference(stage, ask, requests, options
     check_charts(folded(run), run.events)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_columns_on_the_screen_are_the_values(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    run = request.getfixturevalue(scenario).run(30)
-    model = folded(run)
-    check_charts(model, run.events)
-    expected = reference(model.header, run.events)["blocks in use"]
+@pytest.mark.parametrize("scenario", SCENARIOS, indirect=True)
+def test_the_columns_on_the_screen_are_the_values(scenario) -> None:
+    model = folded(scenario.run(30))
+    check_charts(model, scenario.events)
+    expected = reference(model.header, scenario.events)["blocks in use"]
     charts, shown = charts_of(model), rows(StepCharts(), model, 30, 18)
     begins = [shown.index(row) for row in shown if row.split("  ")[0] in [c.name for c in charts]]
     for chart, begin, end in zip(charts, begins, [*begins[1:], 18], strict=True):
@@ -106,9 +100,7 @@ def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_
 
 
 @given(st.lists(st.none() | st.floats(0, 1e6), max_size=50), st.floats(0, 1e6), st.integers(1, 9))
-def test_every_value_above_zero_is_visible_and_none_is_higher_than_its_chart(
-    values: list[float | None], full: float, height: int
-) -> None:
+def test_values_above_zero_are_visible_and_none_is_higher_than_its_chart(values, full, height):
     shown = heights(columns(values, full, height), len(values))
     for value, eighths in zip(values, shown, strict=True):
         assert 0 <= eighths <= 8 * height

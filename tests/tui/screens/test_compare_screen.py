@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tui.driven_app import app_for, drawn, drive, settle, show_screen, source_of
+from support.tui.driven_app import app_for, drawn, drive, press, show_screen, source_of
 from support.tui.memory_recording import MemoryRecording, context_of
 from support.tui.shown import missing_from
 from textual.pilot import Pilot
@@ -21,13 +21,9 @@ def two(stage, ask):
     """The same requests with four slots and a large budget, and with two slots and a small one."""
 
     def make(**options):
-        asks = [
-            ask(
-                f"r{index}", " ".join(f"w{index}{k}" for k in range(30)),
-                "a b c d e f g h i j k l m", index, 40,
-            )
-            for index in range(6)
-        ]  # fmt: skip
+        prompts = [" ".join(f"w{index}{k}" for k in range(30)) for index in range(6)]
+        said = "a b c d e f g h i j k l m"
+        asks = [ask(f"r{at}", prompt, said, at, 40) for at, prompt in enumerate(prompts)]
         return stage(asks, num_blocks=24, **options).run()
 
     return make(), make(max_num_seqs=2, max_num_batched_tokens=16)
@@ -53,7 +49,7 @@ def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(tw
         assert all(fact in shown for fact in facts) and shown.count("≠") == 2
 
 
-@pytest.mark.parametrize("step", [0, 1, 5, 12, 10**6])
+@pytest.mark.parametrize("step", [0, 12, 10**6])
 def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
     context = context_of(two[0], other=two[1])
     context.transport.to_step(step)
@@ -133,8 +129,7 @@ def test_the_second_recording_goes_to_the_same_step(two) -> None:
     async def script(pilot: Pilot) -> None:
         await show_screen(pilot, "compare")
         for words, number in (("3", 3), ("9", 9), ("4", 4)):
-            await pilot.press("g", *words, "enter")
-            await settle(pilot)
+            await press(pilot, "g", *words, "enter")
             assert app.context.second.view.fold.step == number
         shown = "\n".join(drawn(app, "comparison"))
         assert missing_from(shown, "step 1", "output tokens", "B/A") == []

@@ -1,7 +1,7 @@
 """The Events screen: rows of the recording, a cursor that moves in time, and a gradual filter."""
 
 import pytest
-from support.tui.driven_app import app_for, drive, settle, show_screen
+from support.tui.driven_app import app_for, drive, press, redraw, show_screen
 from support.tui.memory_recording import context_of
 from textual.pilot import Pilot
 
@@ -24,11 +24,9 @@ def drawn(panel: Panel, width: int, height: int) -> list[str]:
     return [text_of(line) for line in panel.lines(panel.context.transport.view, width, height)]
 
 
-@pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples", "beams"])
-def test_each_row_is_an_event_of_the_recording_in_order_and_the_last_one_is_marked(
-    name: str, request
-) -> None:
-    run = request.getfixturevalue(name).run(40)
+@pytest.mark.parametrize("scenario", ["memory_pressure", "beams"], indirect=True)
+def test_each_row_is_an_event_of_the_recording_and_the_last_one_is_marked(scenario) -> None:
+    run = scenario.run(40)
     total = len(run.events)
     for position in (0, 1, 7, total // 2, total - 3, total):
         rows = drawn(panel_at(EventList, run, position), 110, 21)[1:]
@@ -43,9 +41,7 @@ def test_each_row_is_an_event_of_the_recording_in_order_and_the_last_one_is_mark
 
 def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressure) -> None:
     run = memory_pressure.run(60)
-    index = next(
-        index for index, event in enumerate(run.events) if isinstance(event, ev.RequestPreempted)
-    )
+    index = next(at for at, e in enumerate(run.events) if isinstance(e, ev.RequestPreempted))
     event = run.events[index]
     facts = [*event.__struct_fields__, event.seq_id, event.victim_of]
     text = "\n".join(drawn(panel_at(EventDetail, run, index + 1), 60, 40))
@@ -58,21 +54,17 @@ def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressu
 async def at(pilot: Pilot, position: int) -> None:
     """Move to another place in time."""
     pilot.app.context.transport.to_position(position)
-    pilot.app.draw()
-    await settle(pilot)
+    await redraw(pilot)
 
 
-def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
-    memory_pressure,
-) -> None:
+def test_the_cursor_moves_through_time_and_from_match_to_match(memory_pressure) -> None:
     run = memory_pressure.run()
     app = app_for(run)
     transport = app.context.transport
     preempted = [event.seq for event in run.events if isinstance(event, ev.RequestPreempted)]
 
-    async def press(pilot: Pilot, key: str, position: int) -> None:
-        await pilot.press(key)
-        await settle(pilot)
+    async def goes_to(pilot: Pilot, key: str, position: int) -> None:
+        await press(pilot, key)
         assert transport.position == position and app.context.selection.event_seq == position - 1
         assert transport.view.fold.last_seq == position - 1
 
@@ -80,20 +72,20 @@ def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
         await show_screen(pilot, "events")
         await at(pilot, 100)
         assert app.focused.id == "events"
-        await press(pilot, "down", 101)
-        await press(pilot, "down", 102)
-        await press(pilot, "up", 101)
-        await press(pilot, "pagedown", 113)
-        await press(pilot, "pageup", 101)
+        await goes_to(pilot, "down", 101)
+        await goes_to(pilot, "down", 102)
+        await goes_to(pilot, "up", 101)
+        await goes_to(pilot, "pagedown", 113)
+        await goes_to(pilot, "pageup", 101)
         await at(pilot, 1)
         await pilot.press("pageup")
         assert transport.position == 1
         app.context.event_filter = "preempted"
         await at(pilot, 100)
-        await press(pilot, "down", preempted[0] + 1)
-        await press(pilot, "down", preempted[1] + 1)
-        await press(pilot, "up", preempted[0] + 1)
+        await goes_to(pilot, "down", preempted[0] + 1)
+        await goes_to(pilot, "down", preempted[1] + 1)
+        await goes_to(pilot, "up", preempted[0] + 1)
         await at(pilot, preempted[1] + 5)
-        await press(pilot, "up", preempted[1] + 1)
+        await goes_to(pilot, "up", preempted[1] + 1)
 
     drive(app, script)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
-from support.tui.shown import SCENARIOS
+from support.tui.shown import SCENARIOS, moments
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.events import types as ev
@@ -11,7 +11,6 @@ from minivllm.runtime.input_batch import InputBatch
 from minivllm.runtime.step_result import StepResult
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import block
-from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.steps.flat_batch import FlatBatch, input_tokens
 
 
@@ -26,20 +25,18 @@ class Watched:
 
     def _execute(self, plan, watch=None) -> StepResult:
         inputs = self._batch.prepare(plan)
-        slots = [
-            None if slot == NOT_WRITTEN else int(slot) for slot in inputs.attention.slot_mapping
-        ]
+        slots = inputs.attention.slot_mapping.tolist()
+        slots = [None if slot == NOT_WRITTEN else slot for slot in slots]
         self.steps[self.stage.events[-1].step] = list(
             zip(inputs.positions.tolist(), inputs.token_ids.tolist(), slots, strict=True)
         )
         return StepResult(plan, None)
 
 
-def check_all_steps(stage, model: DashboardModel, steps: dict[int, list[tuple]]) -> None:
+def check_all_steps(stage, steps: dict[int, list[tuple]]) -> None:
     """Before the tokens of a step, all rows are known; after it, those of unfinished sequences."""
     checked, is_planned = 0, False
-    for event, after in zip(stage.events, [*stage.events[1:], None], strict=True):
-        model.apply(event)
+    for (model, event), after in zip(moments(stage), [*stage.events[1:], None], strict=True):
         if isinstance(event, ev.StepBegin):
             is_planned = True
         planned = ev.StepScheduled | ev.BlockHashed | ev.DraftProposed | ev.BlockAllocated
@@ -63,9 +60,7 @@ def check_all_steps(stage, model: DashboardModel, steps: dict[int, list[tuple]])
 
 @RUNS
 @given(REQUESTS, OPTIONS)
-def test_the_tokens_positions_and_slots_are_those_that_the_model_gets(
-    stage, ask, requests, options
-) -> None:
+def test_the_tokens_and_slots_are_those_that_the_model_gets(stage, ask, requests, options) -> None:
     # No request runs yet: the stage has not taken a step.
     made = {}
 
@@ -74,16 +69,13 @@ def test_the_tokens_positions_and_slots_are_those_that_the_model_gets(
         return made["watched"].stage
 
     run = run_of(watching, ask, requests, options)
-    check_all_steps(run, DashboardModel(run.header), made["watched"].steps)
+    check_all_steps(run, made["watched"].steps)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_chunks_resumed_sequences_copies_and_hits_are_those_that_the_model_gets(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    watched = Watched(request.getfixturevalue(scenario))
-    run = watched.stage.run(60)
-    check_all_steps(run, DashboardModel(run.header), watched.steps)
+@pytest.mark.parametrize("scenario", SCENARIOS, indirect=True)
+def test_chunks_resumed_sequences_copies_and_hits_are_those_that_the_model_gets(scenario) -> None:
+    watched = Watched(scenario)
+    check_all_steps(scenario.run(60), watched.steps)
 
 
 def test_a_row_has_the_token_s_word_and_a_click_on_its_slot_finds_the_block(shared_prefix) -> None:

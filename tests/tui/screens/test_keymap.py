@@ -21,9 +21,7 @@ def keys(tmp_path: Path):
     return write
 
 
-def test_without_a_file_the_keys_stay_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_file_the_keys_stay_as_they_are(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert default_path() == tmp_path / "minivllm" / "keys.toml"
     assert load_keymap(None) == {}

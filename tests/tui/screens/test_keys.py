@@ -29,9 +29,7 @@ CHECKS: dict[str, Check] = {}
 
 
 @pytest.mark.parametrize("group", ["Time", "Look", "Engine"])
-def test_every_key_does_what_its_help_says(
-    group: str, memory_pressure, subtests: pytest.Subtests
-) -> None:
+def test_every_key_does_what_its_help_says(group, memory_pressure, subtests) -> None:
     stage, control, checked = memory_pressure.run(), FakeControl(), []
     commands = [command for command in COMMANDS if command.group == group]
 
@@ -393,9 +391,7 @@ async def goes_from_the_mean_through_each_layer_or_head_and_back(seat: Seat, key
     assert recorded == [None, 0, 1, None]
 
 
-def test_x_and_w_take_the_owner_of_the_selected_block_or_the_first_running_sequence(
-    memory_pressure,
-) -> None:
+def test_x_and_w_take_the_owner_of_a_block_or_the_first_that_runs(memory_pressure) -> None:
     control = FakeControl()
     app = app_for(memory_pressure.run(MIDDLE), control=control)
 
@@ -452,9 +448,7 @@ def test_a_request_that_the_user_sends_becomes_the_selection(memory_pressure) ->
     drive(app, script)
 
 
-def test_in_a_run_that_waits_for_its_reader_one_key_pauses_picture_and_engine(
-    memory_pressure,
-) -> None:
+def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_pressure) -> None:
     control = FakeControl(pauses_with_picture=True)
     app = app_for(memory_pressure.run(MIDDLE), control=control)
 
@@ -469,8 +463,7 @@ def test_in_a_run_that_waits_for_its_reader_one_key_pauses_picture_and_engine(
         assert control.calls[2:] == [("pause",)], "in the past, steps move only the picture"
         await pilot.press("end")
         assert control.calls[3:] == [("resume",)] and transport.state == "live"
-        await pilot.press("p")
-        await pilot.press("space")
+        await pilot.press("p", "space")
         assert control.calls[4:] == [("pause",), ("resume",)] and transport.state == "live"
 
     drive(app, script)

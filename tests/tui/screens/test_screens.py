@@ -5,11 +5,13 @@ import re
 from support.tui.driven_app import (
     SCREENS,
     all_drawn,
+    answer,
     app_for,
     click,
     drawn,
     drive,
     panel,
+    press,
     settle,
     show_screen,
     source_of,
@@ -32,9 +34,9 @@ HOSTILE = (
 
 
 def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
-    answer = f"{HOSTILE}\n" * 9
+    said = f"{HOSTILE}\n" * 9
     asks = [
-        ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), answer, arrives=3 * i, samples=1 + i % 2)
+        ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), said, arrives=3 * i, samples=1 + i % 2)
         for i in range(4)
     ]
     run = stage(asks, model=HOSTILE, num_blocks=90).run(60)
@@ -55,15 +57,12 @@ def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
             check()
             assert "[bold red]x" in all_drawn(app) or name in ("scheduler", "blocks"), name
         for keys in ("w", "question_mark", "s", "ctrl+p"):
-            await pilot.press(*keys.split())
-            await settle(pilot)
+            await press(pilot, keys)
             check()
             await pilot.press("escape")
         for key in ("g", "slash"):
             await pilot.press(key)
-            app.screen.query_one("Input").value = HOSTILE
-            await pilot.press("enter")
-            await settle(pilot)
+            await answer(pilot, HOSTILE)
             check()
         await show_screen(pilot, "overview")
         app.show_summary([HOSTILE])

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 
 import pytest
-from support.tui.driven_app import all_drawn, drawn, drive, settle, source_of, told, until
+from support.tui.driven_app import all_drawn, drawn, drive, press, settle, source_of, told, until
 
 from minivllm.cli.starting import nothing_yet
 from minivllm.tui.app import DashboardApp
@@ -46,16 +46,14 @@ def test_during_the_start_a_key_that_needs_an_engine_says_so() -> None:
 
     async def script(pilot) -> None:
         for key in ("a", "2", "right", "E"):
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
             assert told(app) == ["The model is still loading."], key
             assert app.current_mode == "start"
             await pilot.press("escape")
         await pilot.click("#tabs", offset=(drawn(app, "tabs")[0].index("3"), 0))
         await settle(pilot)
         assert app.current_mode == "start"
-        await pilot.press("question_mark")
-        await settle(pilot)
+        await press(pilot, "question_mark")
         assert len(app.screen_stack) == 2, "the help opens"
 
     drive(app, script)

@@ -55,13 +55,10 @@ def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options)
             assert ("none waiting" in row) == (record.step not in deferred)
 
 
-def test_a_row_shows_hits_evictions_preemptions_and_the_reason_for_unused_budget(
-    memory_pressure,
-) -> None:
+def test_a_row_has_the_counts_and_the_reason_for_unused_budget(memory_pressure) -> None:
     model, seen = folded(memory_pressure.run(60)), set()
-    for record, row in zip(
-        model.steps.records, rows(StepHistory(), model, 118, 62)[1:], strict=True
-    ):
+    shown = rows(StepHistory(), model, 118, 62)[1:]
+    for record, row in zip(model.steps.records, shown, strict=True):
         of_step = [event for event in memory_pressure.events if event.step == record.step]
         kinds = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
         counts = [sum(isinstance(e, kind) for e in of_step) for kind in kinds]
@@ -94,9 +91,7 @@ def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) 
 
 
 @given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))
-def test_a_bar_fits_its_row_and_has_a_part_for_each_sequence_in_order(
-    sizes: list[int], spare: int, width: int
-) -> None:
+def test_a_bar_fits_its_row_and_has_a_part_for_each_sequence(sizes, spare, width) -> None:
     parts = [Share(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
     used, budget = sum(sizes), sum(sizes) + spare
     cells = bar_parts(parts, budget, width)

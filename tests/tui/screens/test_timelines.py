@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
-from support.tui.shown import SCENARIOS, missing_from, rows
+from support.tui.shown import SCENARIOS, ends_of_steps, missing_from, moments, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import SIGNS, Axis, Timelines, in_order, phase_cells
 
@@ -52,11 +51,8 @@ def test_the_phases_drawn_match_a_reference(stage, ask, requests, options, width
     run = run_of(stage, ask, requests, options)
     model = folded(run)
     last = model.fold.step
-    assert {record.seq_id for record in in_order(model)} == {
-        event.seq_id
-        for event in run.events
-        if isinstance(event, (ev.RequestArrived, ev.RequestForked))
-    }
+    begins = [e for e in run.events if isinstance(e, ev.RequestArrived | ev.RequestForked)]
+    assert {record.seq_id for record in in_order(model)} == {event.seq_id for event in begins}
     for record in in_order(model):
         by_step = reference(run.events, record.seq_id, last)
         assert list(phase_cells(record, Axis(0, 1, last + 1), last)) == by_step
@@ -66,11 +62,9 @@ def test_the_phases_drawn_match_a_reference(stage, ask, requests, options, width
             assert cell == next((phase for phase in _RAREST_FIRST if phase in of_cell), None)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_bars_on_the_screen_are_the_phases(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    model = folded(request.getfixturevalue(scenario).run(50))
+@pytest.mark.parametrize("scenario", SCENARIOS, indirect=True)
+def test_the_bars_on_the_screen_are_the_phases(scenario) -> None:
+    model = folded(scenario.run(50))
     records = in_order(model)
     signs = {None: " ", **SIGNS}
     # Bars are one row high, then two, and stretched: to 56 steps, up to 8 columns for each.
@@ -92,9 +86,7 @@ def test_the_bars_on_the_screen_are_the_phases(
 
 
 @pytest.mark.parametrize("clock", ["virtual", "monotonic"])
-def test_times_are_those_of_the_events_in_the_unit_that_the_clock_can_measure(
-    shared_prefix, clock
-) -> None:
+def test_times_are_those_of_the_events_in_the_unit_of_the_clock(shared_prefix, clock) -> None:
     shared_prefix.run()
     shared_prefix.header = msgspec.structs.replace(shared_prefix.header, clock=clock)
     model = folded(shared_prefix)
@@ -125,14 +117,10 @@ def test_times_are_those_of_the_events_in_the_unit_that_the_clock_can_measure(
 def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:
     ada = ask("ada", "a b c d", " e f g h i j k", beams=3, max_tokens=24)
     beams = stage([ada, ask("ben", "l m", "n o p q r s t u v w")])
-    model, panel, forked_off = DashboardModel(beams.header), Timelines(), {}
-    without_root = 0
-    for event in beams.run().events:
-        model.apply(event)
-        if isinstance(event, ev.RequestForked):
-            forked_off[event.seq_id] = event.parent
-        if not isinstance(event, ev.StepEnd):
-            continue
+    panel, without_root = Timelines(), 0
+    forks = [event for event in beams.run().events if isinstance(event, ev.RequestForked)]
+    forked_off = {event.seq_id: event.parent for event in forks}
+    for model in ends_of_steps(beams):
         records, above = model.ledger.sequences, []
         for row in (text_of(line)[2:] for line in panel.lines(model, 120, len(records) + 1)[1:]):
             depth = row.find("└") + 1
@@ -149,13 +137,9 @@ def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:
     assert without_root
 
 
-def test_tokens_found_again_after_a_preemption_are_not_called_prompt_tokens(
-    memory_pressure,
-) -> None:
-    events, panel, num_checked = memory_pressure.run().events, RequestDetail(), 0
-    model, first = DashboardModel(memory_pressure.header), {}
-    for event in events:
-        model.apply(event)
+def test_tokens_found_again_after_a_preemption_are_not_the_prompts(memory_pressure) -> None:
+    panel, num_checked, first = RequestDetail(), 0, {}
+    for model, event in moments(memory_pressure.run()):
         if isinstance(event, ev.RequestAdmitted):
             first[event.seq_id] = event.num_cached_tokens
         if isinstance(event, ev.RequestResumed) and event.num_cached_tokens:
@@ -169,9 +153,7 @@ def test_tokens_found_again_after_a_preemption_are_not_called_prompt_tokens(
     assert num_checked and hits == sum(first.values()), "the top line's hits count the same tokens"
 
 
-def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
-    memory_pressure, shared_prefix
-) -> None:
+def test_the_numbers_and_phases_are_those_of_the_fold(memory_pressure, shared_prefix) -> None:
     model, panel = folded(memory_pressure.run(60)), RequestDetail()
     preempted = [record for record in in_order(model) if record.preemption is not None]
     assert len(preempted) == 2
@@ -191,9 +173,7 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
 
 
-def test_a_low_panel_keeps_the_waits_with_their_reasons_and_folds_the_decodes(
-    memory_pressure, shared_prefix
-) -> None:
+def test_a_low_panel_keeps_the_reasons_of_waits(memory_pressure, shared_prefix) -> None:
     panel = RequestDetail()
     for stage, seq_id, because in (
         (memory_pressure, "r2.0", "waits for 43 steps: r0 needed 1 block, none was free"),

@@ -7,9 +7,8 @@ from support.tui.memory_recording import MemoryRecording
 from minivllm.events import types as ev
 from minivllm.tui.time.event_search import EVENTS_PER_LOOK, EventFilter, EventSearch
 
-OF_A_BLOCK = {
-    f"block.{what}" for what in ("allocated", "hashed", "hit", "released", "freed", "evicted")
-}
+VERBS = ("allocated", "hashed", "hit", "released", "freed", "evicted")
+OF_A_BLOCK = {f"block.{verb}" for verb in VERBS}
 
 
 def many(count: int, header: ev.LogHeader, rare: frozenset[int] = frozenset()) -> MemoryRecording:

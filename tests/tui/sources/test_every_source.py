@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer
-from support.tui.driven_app import all_drawn, drawn, drive, panel, settle, show_screen, told, until
+from support.tui import driven_app
+from support.tui.driven_app import all_drawn, drawn, drive, panel, press, settle, told, until
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.clock import VirtualClock
@@ -60,9 +60,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows() -> None:
 
         async def ask(pilot: Pilot, key: str, text: str) -> None:
             await pilot.press(key)
-            app.screen.query_one(Input).value = text
-            await pilot.press("enter")
-            await settle(pilot)
+            await driven_app.answer(pilot, text)
 
         async def script(pilot: Pilot) -> None:
             await pilot.press("p")
@@ -87,8 +85,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows() -> None:
             await ask(pilot, "o", "max_num_seqs 2")
             await until(pilot, lambda: panel(app, "slots").border_title == "Batch slots  4 of 2")
             await ask(pilot, "g", "user-1")
-            await pilot.press("end")
-            await show_screen(pilot, "overview")
+            await press(pilot, "end", "1")
             await pilot.press("x", "n")
             await until(pilot, lambda: app.model.fold.step == 5)
             await drawn_as_it_is(pilot)
@@ -106,9 +103,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows() -> None:
         drive(app, script)
 
 
-def test_an_engine_failure_is_reported_and_its_last_moment_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_engine_failure_is_reported_and_its_last_moment_stays(monkeypatch) -> None:
     monkeypatch.setattr(FakeRunner, "sample", lambda self, sequence: 1 / 0)
     with pytest.raises(ZeroDivisionError), engine_in_a_thread() as (app, _):
 
@@ -116,8 +111,7 @@ def test_an_engine_failure_is_reported_and_its_last_moment_stays(
             await pilot.press("A")
             await until(pilot, lambda: "engine failed: division by zero" in " ".join(told(app)))
             assert "burst-1" in all_drawn(app)
-            await pilot.press("n", "a", "escape", "left")
-            await settle(pilot)
+            await press(pilot, "n", "a", "escape", "left")
             assert app.is_running
 
         drive(app, script)

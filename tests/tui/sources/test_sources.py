@@ -47,10 +47,8 @@ def test_events_of_this_process_can_be_rewound_like_any_recording(shared_prefix)
         feed.poll(SOON)
         assert feed.status.state == "live" and feed.recording.head.state == engine.inspect()
     assert all_events(source) == shared_prefix.events
-    assert (
-        source.recording.view_at_event(100).state
-        == fold(shared_prefix.header, shared_prefix.events[:100]).state
-    )
+    truth = fold(shared_prefix.header, shared_prefix.events[:100])
+    assert source.recording.view_at_event(100).state == truth.state
     source.close()
     late.close()
 
@@ -70,9 +68,7 @@ def test_nothing_is_lost_between_two_threads_and_a_poll_keeps_to_its_time(shared
     source.close()
 
 
-def test_a_file_is_waited_for_and_followed_while_it_is_written(
-    tmp_path: Path, shared_prefix, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_followed_while_it_is_written(tmp_path: Path, shared_prefix, monkeypatch):
     path, events = tmp_path / "growing.jsonl", shared_prefix.run().events
     data = encode_header(shared_prefix.header) + b"".join(map(encode_event, events))
     pieces = [data[:20], data[20 : len(data) // 2]]  # half of the header, then half of the events
@@ -100,9 +96,7 @@ def test_a_file_is_waited_for_and_followed_while_it_is_written(
 @pytest.mark.parametrize(
     ("damage", "num_whole"), [("none", -0), ("a torn end", -1), ("garbage in line 42", 40)]
 )
-def test_a_replay_shows_the_events_before_the_damage(
-    log: Path, shared_prefix, damage: str, num_whole: int
-) -> None:
+def test_a_replay_has_the_events_before_the_damage(log, shared_prefix, damage, num_whole) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     if damage == "a torn end":
         lines[-1] = lines[-1][:-30]
@@ -118,9 +112,7 @@ def test_a_replay_shows_the_events_before_the_damage(
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-def test_a_file_that_is_no_recording_gives_one_sentence(
-    tmp_path: Path, shared_prefix, follow: bool
-) -> None:
+def test_a_file_that_is_no_recording_gives_one_sentence(tmp_path, shared_prefix, follow) -> None:
     contents = {
         b"Dear diary\n": "is not a minivllm recording",
         b'{"ev":"meta","schema":"other.trace"}\n': "is not a minivllm recording",
@@ -145,17 +137,13 @@ def test_a_file_that_is_no_recording_gives_one_sentence(
 
 ACCIDENTS = {
     "was truncated": lambda path: os.truncate(path, 500),
-    "was replaced": lambda path: (
-        shutil.copy(path, f"{path}.new") and os.rename(f"{path}.new", path)
-    ),
+    "was replaced": lambda path: os.rename(shutil.copy(path, f"{path}.new"), path),
     "was removed": Path.unlink,
 }
 
 
 @pytest.mark.parametrize("fact", ACCIDENTS)
-def test_changes_to_the_file_are_reported_and_no_event_is_lost(
-    log: Path, shared_prefix, fact: str
-) -> None:
+def test_changes_to_the_file_are_reported_and_lose_no_event(log, shared_prefix, fact) -> None:
     source, events = TailSource(log), shared_prefix.events
     poll_until(source, lambda: len(source.recording) == len(events))
     ACCIDENTS[fact](log)
@@ -163,7 +151,6 @@ def test_changes_to_the_file_are_reported_and_no_event_is_lost(
     assert f"{log} {fact}" in source.status.text
     assert source.poll(0.01) == 0
     assert all_events(source) == events
-    assert (
-        source.recording.view_at_event(200).state == fold(shared_prefix.header, events[:200]).state
-    )
+    truth = fold(shared_prefix.header, events[:200])
+    assert source.recording.view_at_event(200).state == truth.state
     source.close()

@@ -29,17 +29,13 @@ def walked(memory_pressure):
     return memory_pressure.run(40)
 
 
+MOVES = ["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]
+
+
 @RUNS
-@given(
-    moves=st.lists(
-        st.sampled_from(["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]),
-        max_size=30,
-    )
-)
+@given(moves=st.lists(st.sampled_from(MOVES), max_size=30))
 def test_any_walk_ends_at_the_fold_of_the_earlier_events(moves: list[str], walked) -> None:
-    stage = walked
-    transport = transport_of(stage)
-    now = 0.0
+    transport, now = transport_of(walked), 0.0
     for number, move in enumerate(moves):
         match move:
             case "start":
@@ -57,7 +53,7 @@ def test_any_walk_ends_at_the_fold_of_the_earlier_events(moves: list[str], walke
                 {"s": transport.step, "e": transport.event, "n": transport.notable}[move[1]](by)
         now += 0.01
         transport.tick(now, 1.0)
-        slow = MemoryRecording(stage.header, stage.events).view_at_event(transport.position)
+        slow = MemoryRecording(walked.header, walked.events).view_at_event(transport.position)
         assert known(transport.view) == known(slow)
 
 
