@@ -57,6 +57,9 @@ class BeamDriver:
 
     def offer(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Store one beam's best next tokens. When all beams have offered, advance the search."""
+        # A beam that was preempted had offered before, so the search may have advanced already.
+        if sequence.is_finished or sequence.num_computed_tokens < sequence.num_tokens:
+            return
         seq_id = sequence.seq_id
         # The sampled token comes first and may not be among the best, so select by rank.
         ranked = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)

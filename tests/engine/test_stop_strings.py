@@ -73,3 +73,8 @@ def test_of_an_ignored_stop_string_only_what_may_begin_the_next_one_is_held_back
     checker = StopStringChecker(["###"])
     assert checker.feed("Hi ###", may_stop=False).text == "Hi #"
     assert checker.feed("#").stop == "###"
+
+
+def test_of_two_stop_strings_that_one_character_completes_the_first_in_the_list_counts():
+    assert StopStringChecker(["##", "a##"]).feed("a##").stop == "##"
+    assert StopStringChecker(["a##", "##"]).feed("a##").stop == "a##"

@@ -25,3 +25,10 @@ def test_beams_let_an_older_request_in_that_they_have_passed_while_it_loaded(
     it, went to the front of the queue, and took the blocks again.
     """
     run_tiered(flavour, range(seed, seed + 1))
+
+
+def test_beams_that_come_back_in_another_order_offer_their_candidates_once():
+    """A preempted beam came back after its siblings, whose offers completed the search's step. Its
+    own offer of that step then counted for its next token.
+    """
+    run_tiered("whole prompts", range(1229, 1230))

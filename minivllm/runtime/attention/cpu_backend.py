@@ -158,7 +158,7 @@ def cut_into_parts(
     rows = [np.arange(common.query_start_loc[-1])]
     num_entries, shared = len(rows[0]), []  # shared: one `STRETCH` each
     prefixes = []
-    if not window:
+    if num_seqs > 1 and not window:
         prefixes, _ = find_prefix_groups(common.block_tables, starts // block_size, block_size)
     for prefix in prefixes:
         first = prefix.members[0]

@@ -68,8 +68,7 @@ def find_prefix_groups(
                 num_covered[same] = start = end
             walk(same, start, end)
 
-    if len(block_tables) > 1:
-        walk(np.arange(len(block_tables)), 0, 0)
+    walk(np.arange(len(block_tables)), 0, 0)
     return groups, num_covered
 
 

@@ -146,8 +146,10 @@ class TorchAttentionBackend:
         """Group the step's sequences into chunks, buckets and spans."""
         starts, block_size = common.num_computed_tokens, self._spec.block_size
         first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
-        num_whole = starts // block_size
-        groups, num_covered = find_prefix_groups(common.block_tables, num_whole, block_size)
+        groups, num_covered = [], np.zeros(len(starts), dtype=np.int64)
+        if len(starts) > 1:
+            num_whole = starts // block_size
+            groups, num_covered = find_prefix_groups(common.block_tables, num_whole, block_size)
         spans = []
         for group in groups:
             rows = np.concatenate(

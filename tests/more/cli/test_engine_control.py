@@ -30,8 +30,9 @@ class Watched:
         self.control: EngineControl = EngineThreadControl(self.thread, clock)
 
     def settle(self) -> None:
-        """Wait until the engine has received all earlier calls."""
+        """Wait until the engine has received all earlier calls and done its single steps."""
         self.thread.call(lambda engine: None).result(SOON)
+        wait_for(lambda: not self.thread._singles)
 
     def now(self) -> float:
         return self.thread.call(lambda engine: engine.core.clock.now()).result(SOON)
@@ -55,7 +56,6 @@ def test_a_readers_pause_takes_no_time_of_the_requests():
             control.add_request("Hi")
             pauses()
             watched.settle()
-            wait_for(lambda: not watched.thread._singles)
             paused = watched.now()
             assert paused == watched.now()
         control.resume()
@@ -75,7 +75,6 @@ def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state(
         for press in (control.step_phase, control.step_phase, control.step, control.step):
             press()
             watched.settle()
-            wait_for(lambda: not watched.thread._singles)
             seen.append((control.state(), watched.fold.step))
         phases = ("execute", 1), ("sample", 1), ("schedule", 1), ("schedule", 2)
         assert seen == [((True, phase), step) for phase, step in phases]

@@ -3,7 +3,6 @@
 import json
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -30,13 +29,6 @@ def some_tensors() -> dict[str, torch.Tensor]:
     }
 
 
-def write_shards(directory: Path, shards: dict[str, dict[str, torch.Tensor]]) -> None:
-    for file, tensors in shards.items():
-        safetensors.torch.save_file(tensors, directory / file)
-    weight_map = {name: file for file, tensors in shards.items() for name in tensors}
-    (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
-
-
 @pytest.mark.parametrize("num_shards", [1, 2])
 def test_every_tensor_arrives_with_its_dtype_shape_and_bits(tmp_path, num_shards):
     tensors = some_tensors()
@@ -45,7 +37,10 @@ def test_every_tensor_arrives_with_its_dtype_shape_and_bits(tmp_path, num_shards
         safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
     else:
         shards = {"model-1.safetensors": names[:3], "model-2.safetensors": names[3:]}
-        write_shards(tmp_path, {f: {n: tensors[n] for n in some} for f, some in shards.items()})
+        for file, some in shards.items():
+            safetensors.torch.save_file({name: tensors[name] for name in some}, tmp_path / file)
+        index = {"weight_map": {name: file for file, some in shards.items() for name in some}}
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     streamed = dict(stream_weights(tmp_path))
     assert streamed.keys() == tensors.keys()
     for name, tensor in tensors.items():
