@@ -67,7 +67,7 @@ def test_drafts_take_only_the_budget_that_prompts_and_decodes_leave() -> None:
     engine = engine_with(max_num_batched_tokens=8)
     engine.add("a", prompt(4), max_tokens=30)
     engine.step()
-    engine.add("b", prompt(20, 50), max_tokens=4)
+    engine.add("b", prompt(20, 50), max_tokens=30)
     engine.step()
     assert [item.num_tokens for item in engine.fold.scheduled] == [1, 7], "a chunk comes first"
     for _ in range(3):
