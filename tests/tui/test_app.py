@@ -147,6 +147,8 @@ def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pre
     async def script(pilot: Pilot) -> None:
         for step in (3, 4, 20, 21, 60):
             app.context.transport.to_step(step)
+            for shown in app.screen.query(Panel):  # as if it had been higher
+                shown._lines = [*shown._lines, *[(("x", "text"),)] * 30]
             app.draw()
             await settle(pilot)
             drawn_in_parts = rows()

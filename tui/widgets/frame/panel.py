@@ -128,7 +128,8 @@ class Panel(Widget, can_focus=True):
         if self.plain:
             new = [tuple((to_ascii(text), *look) for text, *look in line) for line in new]
         self._lines = new = [highlight(line, self.selection) for line in new]
-        changed = {y for y, pair in enumerate(zip_longest(new, old)) if pair[0] != pair[1]}
+        pairs = zip_longest(new[:height], old[:height])  # what is below would paint over the border
+        changed = {y for y, (now, before) in enumerate(pairs) if now != before}
         if title != self._title:
             self._title, self._is_titled = title, False
             self.border_title = Content(title)
