@@ -1,4 +1,4 @@
-"""`Exercise`: an entry of info.toml, and functions to find one by its name."""
+"""`Exercise`: an entry of info.toml, `Mistake`: one of its mistakes.toml, and how to find them."""
 
 import tomllib
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError, TritonMissingError
 from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, visible_tests
-from minivllm.lessons.checker.mistakes import Mistake
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
@@ -18,6 +17,43 @@ BUG_TASKS = ("the broken rule", "the step that breaks it first", "a step and a r
 BUG_HINT = "Go through the recording step by step, and compare each with the rules."
 POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
 """No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
+
+
+class Mistake(NamedTuple):
+    """A known wrong solution, as a small change of the engine's own file, in mistakes.toml:
+
+        [[mistake]]
+        name = "everything_at_the_tail"
+        believes = "First freed, first reused."        as the student would say it
+        hint = "While it waits at the tail, which block is evicted instead?"
+        old = "self.free_queue.prepend(block)"         exactly once in the file
+        new = "self.free_queue.append(block)"
+
+    In place of `old` and `new`, `adds` is code at the end of the file: `class BlockPool(BlockPool)`,
+    say, with other methods. In "find the bug" a mistake is an answer: `step` and `rule`.
+    """
+
+    name: str
+    believes: str
+    hint: str = ""
+    old: str = ""
+    new: str = ""
+    adds: str = ""
+    step: int = 0
+    rule: str = ""
+
+    def source(self, source: str) -> str:
+        """The engine's source with the mistake. Raises `ExerciseError` if it does not fit."""
+        if self.adds:
+            return f"{source}\n\n{self.adds}"
+        return edited(source, self.old, self.new, self.name)
+
+
+def edited(source: str, old: str, new: str, name: str) -> str:
+    """Change `old`, which occurs once, to `new`. Raises `ExerciseError` if it does not fit."""
+    if source.count(old) != 1:
+        raise ExerciseError(f"{name}: {old!r} must be in the file once, not {source.count(old)}x.")
+    return source.replace(old, new)
 
 
 class Exercise(NamedTuple):

@@ -17,11 +17,10 @@ from pathlib import Path
 from minivllm.lessons.checker.bugs.judge import RULES, events_in, right_answer, tests_of
 from minivllm.lessons.checker.bugs.record import record
 from minivllm.lessons.checker.cases.behaviour import VISIBLE
-from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
+from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise, Mistake
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.holes import stub
-from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import Result
 
 MIN_MISTAKES, MIN_WRONG_ANSWERS = 5, 3
@@ -86,8 +85,7 @@ def _faults_of_bug(exercise: Exercise, folder: Path) -> Iterator[str]:
     record(exercise, folder / "fault.jsonl")
     record(exercise, folder / "engine.jsonl", has_fault=False)
     fault, engine = events_in(folder / "fault.jsonl"), events_in(folder / "engine.jsonl")
-    made = fault, engine
-    for path, events in zip(exercise.recordings, made, strict=False):
+    for path, events in zip(exercise.recordings, (fault, engine), strict=False):
         kinds = [
             sorted((line["step"], line["ev"]) for line in old) for old in (events_in(path), events)
         ]

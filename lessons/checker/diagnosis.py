@@ -11,8 +11,8 @@ from itertools import islice
 
 from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
+from minivllm.lessons.checker.catalogue import Mistake
 from minivllm.lessons.checker.child.session import Ask, Worker
-from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import UNUSABLE, Counterexample, Failure, Result
 from minivllm.lessons.checker.search import cases_of, compare
 

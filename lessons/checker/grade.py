@@ -153,8 +153,7 @@ def write_csv(grades: list[Grade], path: Path) -> None:
     rows, text = [as_row(grade) for grade in grades], StringIO()
     table = csv.DictWriter(text, list(rows[0]))
     table.writeheader()
-    for row in rows:
-        table.writerow({**row, "student": _cell(row["student"])})
+    table.writerows({**row, "student": _cell(row["student"])} for row in rows)
     write_whole(path, text.getvalue())
 
 

@@ -31,10 +31,7 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
     for outcome in result.behaviours:
         yield from ["", *map(clean, outcome.told)] if outcome.told else ()
     if failed is not None:
-        yield ""
-        yield from describe_failure(failed)
-        yield ""
-        yield from _advice(result, failed)
+        yield from ("", *describe_failure(failed), "", *_advice(result, failed))
     if result.passed:
         yield from _praise(result)
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case
-from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.mistakes import Mistake
+from minivllm.lessons.checker.catalogue import Exercise, Mistake
 
 UNUSABLE = "its result or its side effects cannot be used: "
 """Prefix for errors raised outside the student's file, from what it returned or changed."""

@@ -1,11 +1,11 @@
 """Lesson 13: the same weights in fewer bytes, and twice the blocks in the same memory."""
 
-import struct
 from typing import Any
 
 from minivllm import lessons
 from minivllm.events import types as ev
-from minivllm.lessons.shown.quantize import LARGEST_QUANT, Q4Block, dequantize_block, quantize_block
+from minivllm.lessons.shown.drawings import bits_of_weight, block_of_weights
+from minivllm.lessons.shown.quantize import LARGEST_QUANT, dequantize_block, quantize_block
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
 from minivllm.lessons.shown.tokens import num_different
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -14,16 +14,12 @@ from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 FLOAT32, BF16 = 4, 2
 """Bytes of a number."""
-ANSWER = 12
-LONG_PROMPT = 512
-SIZE = 4
 PEOPLE = ("ada", "bob", "cleo")
-PROMPT, WISH = 8, 16
+PROMPT, LONG_PROMPT = 8, 512
+WISH, ANSWER = 16, 12
 FEW_BLOCKS, AMPLE = 12, 24
 USERS, CONTEXT = 16, 500
 INT8 = {"kv_cache_dtype": "int8"}
-_ROWS = 4
-"""Rows of a drawn block of weights."""
 
 
 @lesson(
@@ -45,7 +41,7 @@ def run(L: Teacher) -> Script:
     small, large = _room_for_keys(L)
     yield from _capacity(L, small, large)
     yield from _bandwidth(L, small, large)
-    yield from _what_changes(L, large)
+    yield from _what_changes(L)
     yield L.say("""In the code: `minivllm/runtime/quantization/formats.py` has all formats,
         `kernels/cpu/linear_formats.h` unpacks them, `kernels/reference_ops.py` has
         `quantize_heads`. In vLLM: `vllm/model_executor/layers/quantization`. The options are
@@ -92,13 +88,13 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
 def _exact_inside_the_core(
     L: Teacher, unpacked: LessonEngine, stored: LessonEngine, matrix: Any
 ) -> Script:
-    for engine in (unpacked, stored):
-        engine.add("ada", "Repeat three times: Olga sees the moon", ANSWER, chat=True)
+    prompt = "Repeat three times: Olga sees the moon"
+    _ask((unpacked, stored), "ada", prompt=prompt, max_tokens=ANSWER, chat=True)
     yield L.say(
         """But the engine computes in float32. Must it not unpack the weights first? Only inside the
         processor, a small piece at a time, after the bytes have been read. A bfloat16 is the upper
         half of a float32, and the lower half is zeros. A real weight:""",
-        figure=_bits_figure(matrix[0, 0].item()),
+        figure=bits_of_weight(matrix[0, 0].item()),
     )
     L.check("every weight here is exactly a bfloat16", bool((matrix == matrix.bfloat16()).all()))
     yield L.predict(
@@ -124,7 +120,7 @@ def _a_block(L: Teacher, matrix: Any, q4_1: Any) -> Script:
         f"""Now 4 bits, which count from 0 to 15. So {q4_1.block_size} neighbours (a block, but not
         one of the cache) share a **scale**, the distance between two values, and a minimum. Each
         weight has a **quant**, its number of 4 bits, and is read as `scale * quant + minimum`:""",
-        figure=_block_figure(weights, block),
+        figure=block_of_weights(weights, block),
     )
     yield L.predict(
         f"""This format is called `Q4_1`. A block of {q4_1.block_size} weights also has its scale
@@ -192,8 +188,7 @@ def _room_for_keys(L: Teacher) -> tuple[LessonEngine, LessonEngine]:
     room = {"num_blocks": None, "kv_cache_memory_bytes": FEW_BLOCKS * probe.header.block_bytes}
     large = _engine(L, "an int8 KV cache", **room, **INT8)
     small = _engine(L, "a float32 KV cache", **room)
-    for engine in (small, large):
-        _ask(engine)
+    _ask((small, large), *PEOPLE)
     return small, large
 
 
@@ -240,8 +235,7 @@ def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
 def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
     few, fewer = _engine(L, "ada alone", num_blocks=AMPLE), "she needs fewer steps"
     many = _engine(L, "ada alone, twice the memory", num_blocks=2 * AMPLE)
-    for engine in (few, many):
-        engine.add("ada", PROMPT, max_tokens=WISH)
+    _ask((few, many), "ada")
     yield L.predict(
         f"""**Bandwidth** is something else: how fast bytes are read. ada is alone. She gets a
         machine with twice the memory, so {2 * AMPLE} blocks instead of {AMPLE}, but no faster
@@ -269,11 +263,10 @@ def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
     )
 
 
-def _what_changes(L: Teacher, crowded: LessonEngine) -> Script:
+def _what_changes(L: Teacher) -> Script:
     exact = _engine(L, "float32 keys", num_blocks=AMPLE)
     rounded = _engine(L, "int8 keys", num_blocks=AMPLE, **INT8)
-    for engine in (exact, rounded):
-        engine.add("ada", STORIES["ada"], max_tokens=ANSWER, logprobs=0)
+    _ask((exact, rounded), "ada", prompt=STORIES["ada"], max_tokens=ANSWER, logprobs=0)
     yield L.predict(
         f"""Do the numbers stay the same? ada gets {ANSWER} tokens with float32 keys and values, and
         again with int8. For each token, the engine also reports the logarithm of its probability.
@@ -295,8 +288,7 @@ def _what_changes(L: Teacher, crowded: LessonEngine) -> Script:
 def _one_scale_for_each_token(L: Teacher) -> Script:
     ample = _engine(L, "int8, ample memory", num_blocks=AMPLE, **INT8)
     tight = _engine(L, "int8, short of memory", num_blocks=FEW_BLOCKS, **INT8)
-    for engine in (ample, tight):
-        _ask(engine)
+    _ask((ample, tight), *PEOPLE)
     yield L.predict(
         """Last question. The three requests run with int8, once with ample memory, and once in a
         cache so small that one is preempted and its keys are computed again, in one chunk. Does a
@@ -314,41 +306,16 @@ def _one_scale_for_each_token(L: Teacher) -> Script:
 
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
-    return L.engine(
-        name,
-        **{"num_blocks": 32, "block_size": SIZE, "max_num_seqs": 3, "max_num_batched_tokens": 64,
-           "enable_prefix_caching": False, **options},
-    )  # fmt: skip
+    batch = {"max_num_seqs": 3, "max_num_batched_tokens": 64, "enable_prefix_caching": False}
+    return L.engine(name, **{"num_blocks": 32, **batch, **options})
 
 
-def _ask(engine: LessonEngine) -> None:
-    for name in PEOPLE:
-        engine.add(name, PROMPT, max_tokens=WISH)
+def _ask(engines: tuple[LessonEngine, ...], *names: str, **request: object) -> None:
+    """The same requests for each engine."""
+    for engine in engines:
+        for name in names:
+            engine.add(name, **{"prompt": PROMPT, "max_tokens": WISH, **request})
 
 
 def _logprobs(engine: LessonEngine) -> list[float]:
     return [event.logprob for event in engine.events_of(ev.TokenSampled)]
-
-
-def _bits_figure(weight: float) -> tuple[str, ...]:
-    """A weight's sixteen bits in the file, and its 32 bits in a register."""
-    bits = f"{struct.unpack('>I', struct.pack('>f', weight))[0]:032b}"
-    parts = f"{bits[0]} {bits[1:9]} {bits[9:16]}"
-    return (
-        f"weight   {weight:.6f}",
-        f"file     {parts}",
-        f"register {parts} 0..0",
-        "         ± exponent fraction",
-    )
-
-
-def _block_figure(weights: list[float], block: Q4Block) -> tuple[str, ...]:
-    """The first weights of a block: as they were, as quants, and as they are read back."""
-    rows = zip(weights[:_ROWS], block.quants, dequantize_block(block), strict=False)
-    return (
-        f"scale {block.scale:.4f}, minimum {block.minimum:.4f}",
-        "",
-        " weight   quant   read back",
-        *(f"{weight:7.4f}  {quant:6}  {read:10.4f}" for weight, quant, read in rows),
-        f"    ... and {len(weights) - _ROWS} more",
-    )

@@ -1,19 +1,22 @@
 """Diagrams of lessons as far as a terminal can show them, from a lesson's own engine.
 
-The site has a picture of the same name in place of each: see `Say.diagram`.
+Where `Say.diagram` names a picture, the site shows that in place of the rows.
 """
 
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from itertools import zip_longest
 
 from minivllm.events.kv_usage import KVUsage
+from minivllm.lessons.shown.quantize import Q4Block, dequantize_block
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.tui.widgets.steps.flat_batch import InputToken
 
 _POOL_COLUMNS = 4
 _HASH_DIGITS = 4
+_WEIGHT_ROWS = 4
 
 
 def step_loop() -> tuple[str, ...]:
@@ -132,3 +135,27 @@ def tables_before_and_after(
 
 def _row(table: Seq[int]) -> str:
     return f"[{', '.join(map(str, table))}]"
+
+
+def bits_of_weight(weight: float) -> tuple[str, ...]:
+    """A weight's sixteen bits in the file, and its 32 bits in a register."""
+    bits = f"{struct.unpack('>I', struct.pack('>f', weight))[0]:032b}"
+    parts = f"{bits[0]} {bits[1:9]} {bits[9:16]}"
+    return (
+        f"weight   {weight:.6f}",
+        f"file     {parts}",
+        f"register {parts} 0..0",
+        "         ± exponent fraction",
+    )
+
+
+def block_of_weights(weights: Seq[float], block: Q4Block) -> tuple[str, ...]:
+    """The first weights of a block: as they were, as quants, and as they are read back."""
+    read_back = zip(weights[:_WEIGHT_ROWS], block.quants, dequantize_block(block), strict=False)
+    return (
+        f"scale {block.scale:.4f}, minimum {block.minimum:.4f}",
+        "",
+        " weight   quant   read back",
+        *(f"{weight:7.4f}  {quant:6}  {read:10.4f}" for weight, quant, read in read_back),
+        f"    ... and {len(weights) - _WEIGHT_ROWS} more",
+    )

@@ -15,8 +15,7 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
-from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
-from minivllm.lessons.checker.mistakes import edited
+from minivllm.lessons.checker.catalogue import Exercise, edited, exercises, find_exercise
 from minivllm.lessons.scenarios.house import QUICK
 from minivllm.sampling_params import SamplingParams
 

@@ -11,9 +11,7 @@ from minivllm.core.block_pool import BlockPool
 from minivllm.errors import BlockPoolError
 from minivllm.events.bus import EventBus
 from minivllm.events.recording.lines import encode_event
-from minivllm.lessons.checker.cases.draw import Draw
-
-Case = dict[str, Any]
+from minivllm.lessons.checker.cases.draw import Case, Draw
 
 
 def _operation(draw: Draw) -> list[int]:

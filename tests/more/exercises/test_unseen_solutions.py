@@ -17,11 +17,10 @@ from typing import NamedTuple
 import pytest
 from support.model.needs import NO_TRITON
 
-from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.catalogue import Exercise, edited, exercises, find_exercise
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.child.session import Worker
 from minivllm.lessons.checker.holes import find_holes
-from minivllm.lessons.checker.mistakes import edited
 from minivllm.lessons.checker.report import report
 from minivllm.lessons.checker.search import cases_of, compare
 
