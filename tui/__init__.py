@@ -10,7 +10,6 @@ No module here imports torch or reads the engine itself.
     draw/      from styled text to terminal cells
     widgets/   the panels, by subject; screens/ arranges them
     keys/      the table of commands, and the function of each key
-    vllm/      the screen for a real vLLM server
 
 The names below are imported on first use, so that a command's `--help` does not wait for Textual.
 """

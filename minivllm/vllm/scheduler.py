@@ -59,13 +59,14 @@ def _problem(scheduler: Scheduler) -> str | None:
     """What the recorder cannot do."""
     if not _option(""):
         return "set the environment variable MINIVLLM_RECORD=FILE"
-    if vllm.__version__.rpartition(".")[0] not in _TESTED and not _option("_ANY_VERSION"):
+    if not (_option("_LIMIT") or "0").isdecimal():
+        return "MINIVLLM_RECORD_LIMIT is not a whole number of MiB"
+    if ".".join(vllm.__version__.split(".")[:2]) not in _TESTED and not _option("_ANY_VERSION"):
         tested = f"it is tested with vLLM {' and '.join(_TESTED)}, and this is {vllm.__version__}"
         return f"{tested}; MINIVLLM_RECORD_ANY_VERSION=1 with MINIVLLM_RECORD_VERIFY=1 tries it"
     model, is_async = scheduler.vllm_config.model_config, isinstance(scheduler, AsyncScheduler)
-    managers = scheduler.kv_cache_manager.coordinator.single_type_managers
     has = {
-        "several groups of KV cache layers": len(managers) > 1,
+        "several groups of KV cache layers": len(scheduler.kv_cache_config.kv_cache_groups) > 1,
         "a KV connector": scheduler.connector is not None,
         "pipeline parallelism": scheduler.parallel_config.pipeline_parallel_size > 1,
         "an encoder": model.is_encoder_decoder or model.is_multimodal_model,

@@ -98,8 +98,18 @@ def test_an_intended_difference_explains_only_what_it_means(rule, fact, ours, th
     assert intended(fact, defaultdict(list, ours), defaultdict(list, theirs), 4) is rule
 
 
-def test_a_recording_without_tokens_is_no_trace(ours, tmp_path):
-    path = tmp_path / "empty.jsonl"
-    path.write_bytes(encode_header(LogReader(ours).header))
-    with pytest.raises(SimulationError, match="nothing to run"):
-        read_trace(path)
+def test_a_recording_without_requests_or_tokens_or_a_beginning_is_no_trace(ours, tmp_path):
+    def withhold(event: ev.Event) -> list[ev.Event]:
+        if isinstance(event, ev.RequestArrived):
+            event = replace(event, prompt_token_ids=[0] * len(event.prompt_token_ids))
+        return [event]
+
+    empty, rotated = tmp_path / "empty.jsonl", tmp_path / "rotated.jsonl"
+    header = LogReader(ours).header
+    empty.write_bytes(encode_header(header))
+    rotated.write_bytes(encode_header(replace(header, first_seq=9)))
+    secret = changed(ours, tmp_path / "secret.jsonl", withhold)
+    why = {empty: "nothing to run", rotated: "begins in the middle", secret: "without token ids"}
+    for path, words in why.items():
+        with pytest.raises(SimulationError, match=words):
+            read_trace(path)

@@ -3,11 +3,15 @@
 from types import SimpleNamespace
 
 import pytest
+from support.vllm.recorded import HEADER
 
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
+from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.vllm.tap import Tap
+from minivllm.vllm.texts import Texts
 from minivllm.vllm.waits import first_waits
+from minivllm.vllm.writer import Writer
 
 
 class Pool:
@@ -106,6 +110,34 @@ def test_a_request_without_events_ends_the_recording_with_a_sentence(caplog):
     scheduler, tap, _ = tapped()
     scheduler.add_request(SimpleNamespace(resumable=True))
     assert isinstance(tap.failure, EventLogError) and "vLLM continues: there are no" in caplog.text
+
+
+def test_without_text_the_file_has_no_token_id_and_no_text(tmp_path):
+    scheduler, token_id, path = Scheduler(), 98765432101, tmp_path / "run.jsonl"
+    params = SimpleNamespace(
+        stop=["secret"], stop_token_ids=[token_id], logit_bias={token_id: 1.0}, temperature=0.5,
+        structured_outputs=StructuredOutputsParams(choice=["secret"]),
+    )  # fmt: skip
+    request = SimpleNamespace(
+        request_id="r", resumable=False, sampling_params=params, prompt_token_ids=[token_id] * 2,
+        max_tokens=9, priority=0, stop_reason="secret",
+        status=SimpleNamespace(name="FINISHED_STOPPED"),
+    )  # fmt: skip
+    scheduler.kv_holding_waiting, scheduler.waiting = [], [request]
+    scheduler._update_request_with_output = lambda _, token_ids: (token_ids, True)
+    writer = Writer(str(path), HEADER, Texts(None))
+    tap = Tap(scheduler, SimpleNamespace(put=writer.take, at_once=1), without_text=True)
+    plan = SimpleNamespace(scheduled_spec_decode_tokens=["r"])
+    scheduler.add_request(request)
+    scheduler.update_from_output(plan, SimpleNamespace(logprobs=None))
+    scheduler._update_request_with_output(request, [token_id])
+    scheduler._free_request(request)
+    scheduler.finish_requests()
+    written = path.read_text()
+    for kind in ("request.arrived", "draft.verified", "tokens.sampled", "request.finished"):
+        assert f'"{kind}"' in written
+    assert tap.failure is None and '"temperature":0.5' in written
+    assert "secret" not in written and str(token_id) not in written
 
 
 # ---- reasons to wait ----

@@ -41,8 +41,12 @@ class TwinTrace(msgspec.Struct):
 
 
 def read_trace(path: Path) -> TwinTrace:
-    """Raises `SimulationError` if the recording has no requests."""
+    """Raises `SimulationError` if the recording lacks requests or their tokens."""
     recording = Recording(path)
+    header = recording.header
+    if header.first_seq:
+        recording.close()
+        raise SimulationError(f"{path} begins in the middle of a run, so requests are missing.")
     requests: dict[str, TwinRequest] = {}
     unfinished: dict[str, int] = {}
     for event in recording.events(0, len(recording)):
@@ -60,10 +64,11 @@ def read_trace(path: Path) -> TwinTrace:
                 unfinished.pop(name, None)
             case ev.RequestAborted(seq_id=name):
                 requests[name].abort_step = event.step
-    header = recording.header
     recording.close()
     if not requests:
         raise SimulationError(f"{path} has no requests, so there is nothing to run.")
+    if not any(any(request.prompt_token_ids) for request in requests.values()):
+        raise SimulationError(f"{path} was written without token ids, so all prompts look equal.")
     for name, max_tokens in unfinished.items():
         tokens = requests[name].output_token_ids
         tokens += [0] * (max_tokens - len(tokens))

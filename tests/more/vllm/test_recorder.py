@@ -1,6 +1,7 @@
 """A real vLLM's scheduler and its recording say the same."""
 
 import os
+import re
 import subprocess
 import time
 
@@ -11,6 +12,7 @@ from minivllm.events.recording.recording import Recording
 from minivllm.tui.state.model import MODELS
 
 TRAFFIC = ROOT / "tests/support/vllm/random_traffic.py"
+REFUSED = ROOT / "tests/support/vllm/refused.py"
 
 
 @needs_vllm
@@ -30,16 +32,30 @@ def test_the_fold_equals_vllms_own_state_after_every_call(first, last, tmp_path)
 
 @needs_vllm
 def test_vllm_runs_on_without_a_recording_if_something_does_not_suit(tmp_path):
-    *refused, tried = run_with_vllm(ROOT / "tests/support/vllm/refused.py", tmp_path / "run.jsonl")
+    *refused, patched, tried = run_with_vllm(REFUSED, tmp_path / "run.jsonl")
     assert {result["num_tokens"] for result in refused} >= {5}
     what = (
         "several groups of KV cache layers", "a KV connector", "pipeline parallelism", "an encoder",
-        "an encoder", "drafts, and no --no-async-scheduling", "MINIVLLM_RECORD_ANY_VERSION=1",
+        "an encoder", "drafts, and no --no-async-scheduling", "MINIVLLM_RECORD_LIMIT is",
+        "MINIVLLM_RECORD_LIMIT is", "MINIVLLM_RECORD_ANY_VERSION=1",
     )  # fmt: skip
     for words, result in zip(what, refused, strict=True):
         (said,) = result["said"]
         assert said.startswith("minivllm does not record: ") and words in said
-    assert tried["said"][0].startswith("minivllm records") and tried["num_tokens"] == 5
+    for result in (patched, tried):
+        assert result["said"][0].startswith("minivllm records") and result["num_tokens"] == 5
+
+
+@needs_vllm
+def test_without_text_a_recording_of_vllm_has_no_token_ids(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIVLLM_RECORD_WITHOUT_TEXT", "1")
+    results = run_with_vllm(TRAFFIC, tmp_path, "0", "8")
+    assert [result["difference"] for result in results] == [None] * 8
+    written = "".join((tmp_path / f"{seed}.jsonl").read_text() for seed in range(8))
+    token_ids = re.findall(r'"(?:prompt_)?token_ids?":\[?([\d,]+)', written)
+    assert len(token_ids) > 1000 and set("".join(token_ids)) == set("0,")
+    for kind in ("request.arrived", "tokens.sampled", "draft.proposed", "draft.verified"):
+        assert f'"{kind}"' in written
 
 
 @needs_vllm

@@ -46,22 +46,8 @@ def test_the_command_says_that_a_shipped_run_is_equal(capsys):
 def test_a_recording_of_vllm_is_vllms_side_and_both_sides_can_be_opened(tmp_path, capsys):
     assert main(["twin", str(OF_VLLM), "-o", str(tmp_path)]) == 0
     assert "Intended (full-hit, decision 18)" in capsys.readouterr().out
-    sides = [str(tmp_path / f"{name}.jsonl") for name in ("ours", "vllm")]
-    assert (
-        main(
-            [
-                "shot",
-                sides[0],
-                "--with",
-                sides[1],
-                "--screen",
-                "compare",
-                "-o",
-                str(tmp_path / "a.svg"),
-            ]
-        )
-        == 0
-    )
+    ours, theirs, picture = (str(tmp_path / name) for name in ("ours.jsonl", "vllm.jsonl", "a.svg"))
+    assert main(["shot", ours, "--with", theirs, "--screen", "compare", "-o", picture]) == 0
 
 
 def test_without_vllm_the_command_says_what_it_needs(capsys):

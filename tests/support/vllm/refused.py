@@ -67,9 +67,14 @@ def main() -> None:
 
         with patch.object(recorder, "_problem", of_changed):
             serve(is_async=True)
+    for limit in ("2GB", "-1"):
+        with patch.dict(os.environ, MINIVLLM_RECORD_LIMIT=limit):
+            serve()
     with patch.object(vllm, "__version__", "0.99.0"):
         serve()
         assert not os.path.exists(sys.argv[1])
+        with patch.object(vllm, "__version__", "0.33.0.post1"):
+            serve()
         os.environ["MINIVLLM_RECORD_ANY_VERSION"] = "1"
         serve()
 
