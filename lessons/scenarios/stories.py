@@ -111,6 +111,8 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
         second = f"""Resumed sequences found {plural(counters.resumed_hit_tokens, "token")} still in
         the cache and computed {facts.recomputed_tokens:,} again: a preemption costs time, but no
         word of the text."""
+        if not counters.resumed_hit_tokens + facts.recomputed_tokens:
+            second = "None of them had resumed when the run ended."
     return [
         first,
         second,

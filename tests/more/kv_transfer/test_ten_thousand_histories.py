@@ -6,7 +6,9 @@ from support.engine.random_histories import TIERED, run_tiered
 PORTION = 300
 
 
-@pytest.mark.parametrize("portion", range(5))
+@pytest.mark.parametrize(
+    "portion", [0, *(pytest.param(portion, marks=pytest.mark.slow) for portion in range(1, 5))]
+)
 @pytest.mark.parametrize("flavour", TIERED)
 def test_every_wait_ends_in_ten_thousand_histories(flavour: str, portion: int):
     run_tiered(flavour, range(PORTION * portion, PORTION * (portion + 1)))
