@@ -3,11 +3,11 @@
 import pytest
 from support.engine.random_histories import TIERED, run_tiered
 
-PORTION = 300
+PORTION = 100
 
 
 @pytest.mark.parametrize(
-    "portion", [0, *(pytest.param(portion, marks=pytest.mark.slow) for portion in range(1, 5))]
+    "portion", [0, *(pytest.param(portion, marks=pytest.mark.slow) for portion in range(1, 15))]
 )
 @pytest.mark.parametrize("flavour", TIERED)
 def test_every_wait_ends_in_ten_thousand_histories(flavour: str, portion: int):
