@@ -1,6 +1,7 @@
 """A step in phases: the same step, consistent after each phase, safe in between."""
 
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine, expected_output
@@ -83,35 +84,24 @@ def test_calls_that_would_free_planned_blocks_are_refused_during_a_step(num_phas
     engine.compare()
 
 
-@pytest.mark.parametrize("failing", ["before", "sample_tokens"])
-def test_a_phase_that_fails_leaves_a_dead_engine_with_a_clear_error(failing):
+@pytest.mark.parametrize(
+    ("failing", "error"),
+    [("before", RuntimeError), ("sample_tokens", RuntimeError), ("before", KeyboardInterrupt)],
+)
+def test_a_phase_that_fails_or_is_interrupted_leaves_a_dead_engine(failing, error):
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])
-    setattr(engine.runner, failing, lambda *args: 1 / 0)
-    engine.runner.device_lost = True
-    with pytest.raises(ZeroDivisionError):
+    setattr(engine.runner, failing, Mock(side_effect=error("a bug")))
+    engine.runner.device_lost = error is RuntimeError
+    with pytest.raises(error):
         for _ in range(3):
             engine.engine.step_phase()
     add = lambda: engine.engine.add_request("b", "x", SamplingParams())  # noqa: E731
     for call in (engine.engine.step_phase, engine.engine.step, add):
-        with pytest.raises(EngineDeadError, match=r"division by zero.*create a new LLMEngine"):
+        with pytest.raises(EngineDeadError, match=f"{error.__name__}.*create a new LLMEngine"):
             call()
     # Cleaning up does not raise a second time.
     assert engine.engine.abort_request("a") is None
-
-
-def test_an_interrupted_step_leaves_a_dead_engine():
-    engine = WatchedEngine()
-    engine.add("a", [1, 2, 3])
-
-    def interrupt(*args: object) -> None:
-        raise KeyboardInterrupt
-
-    engine.runner.before = interrupt
-    with pytest.raises(KeyboardInterrupt):
-        engine.engine.step()
-    with pytest.raises(EngineDeadError, match="KeyboardInterrupt"):
-        engine.engine.step()
 
 
 @pytest.mark.parametrize("ends_by", ["its last token", "an abort"])

@@ -46,17 +46,6 @@ def tokens(model: LoadedModel, config: EngineConfig, params: SamplingParams, num
     return finish(engine)
 
 
-def test_a_model_that_drafts_for_itself_is_always_right(tiny: LoadedModel) -> None:
-    engine = LLMEngine.from_model(CONFIG, tiny)
-    for i, temperature in enumerate((0.0, 0.7, 1.3)):
-        params = SamplingParams(temperature=temperature, max_tokens=30, repetition_penalty=1.2)
-        engine.add_request(f"r{i}", {"prompt_token_ids": [5, 6, 7, 8] * 5}, params)
-    finish(engine)
-    counters = engine.inspect().counters
-    assert counters.spec_decode_num_draft_tokens > 30
-    assert counters.spec_decode_num_accepted_tokens == counters.spec_decode_num_draft_tokens
-
-
 def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_trace(
     tiny: LoadedModel,
 ) -> None:

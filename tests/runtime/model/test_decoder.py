@@ -42,28 +42,6 @@ def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name):
             assert_same(logits[-1], peer_logits(peer, late.token_ids))
 
 
-@pytest.mark.parametrize("name", PEERS + MORE_PEERS)
-def test_shared_blocks_give_the_logits_of_transformers(name):
-    peer = make_peer(name)
-    run = PlannedRunner(load_into_ours(peer))
-    common = prompt(72)
-    first = run.new([*common, *prompt(3, seed=1)])
-    run.give_blocks(first, 75)
-    others = [run.new([*common, *prompt(5, seed=seed)], first, 18) for seed in (2, 3, 4)]
-    all_cached = run.new(common, first, 18)
-    unrelated = run.new(prompt(9, seed=5))
-    everyone = [first, *others, all_cached, unrelated]
-    # All in one step: the first sequence computes the blocks that the others read.
-    logits = run.run(
-        (first, 75), *((other, 5) for other in others), (all_cached, 1), (unrelated, 9)
-    )
-    for _ in range(6):
-        for sequence, row in zip(everyone, logits, strict=True):
-            assert_same(row, peer_logits(peer, sequence.token_ids))
-            sequence.append_token(int(row.argmax()))
-        logits = run.run(*((sequence, 1) for sequence in everyone))
-
-
 @pytest.mark.parametrize(("name", "dtype"), [("qwen3", torch.bfloat16), ("llama", torch.float16)])
 def test_half_precision_runs_and_stays_near_float32(name, dtype):
     peer = make_peer(name)

@@ -8,7 +8,6 @@ from support.engine.identity_runs import base_of, run
 from support.model.needs import cpu_ops
 from support.model.tiny_models import MORE_PEERS, PEERS, make_peer, prompt
 
-from minivllm.cli import main
 from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import SamplingParams
 
@@ -66,9 +65,3 @@ def test_a_window_hides_the_same_tokens_with_int8_and_drafts_in_every_schedule(
     assert outputs == expected
     assert counters.num_preemptions and counters.prefix_cache_hits
     assert counters.spec_decode_num_accepted_tokens
-
-
-def test_the_command_generates_with_a_checkpoint(tmp_path, tiny_random_path, capsys):
-    save(make_peer("gemma3"), tmp_path, tiny_random_path)
-    main(["generate", "--model", str(tmp_path), "--max-tokens", "4", "Hello"])
-    assert capsys.readouterr().out

@@ -66,33 +66,22 @@ def test_greedy_tokens_equal_argmax_with_ties_and_bad_numbers(vocab):
 # ---- independence of the batch ----
 
 
-def test_every_row_gets_the_same_token_as_alone():
+def test_every_row_gets_the_same_token_alone_in_any_chunks_and_beside_any_global_generator(
+    monkeypatch,
+):
     sequences = varied_sequences()
     logits = random_logits(len(sequences), 2000)
-    together = Sampler({EOS})(logits, sequences)
-    alone = [Sampler({EOS})(logits[i : i + 1], [one])[0] for i, one in enumerate(sequences)]
-    assert together == alone  # log-probabilities too, to the last bit
-
-
-def test_the_size_of_the_chunks_changes_no_token(monkeypatch):
-    sequences = varied_sequences()
-    logits = random_logits(len(sequences), 2000, seed=2)
-    expected = Sampler({EOS})(logits, sequences)
-    for chunk in (1, 4000, 10**9):
-        monkeypatch.setattr(sampler_module, "_CPU_CHUNK", chunk)
-        assert Sampler({EOS})(logits, sequences) == expected
-
-
-def test_sampling_leaves_the_global_generator_and_the_logits_alone():
-    sequences = varied_sequences()
-    logits = random_logits(len(sequences), 500)
     before = logits.clone()
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    first = Sampler({EOS})(logits, sequences)
+    together = Sampler({EOS})(logits, sequences)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(2)
-    assert Sampler({EOS})(logits, sequences) == first
+    alone = [Sampler({EOS})(logits[i : i + 1], [one])[0] for i, one in enumerate(sequences)]
+    assert together == alone  # log-probabilities too, to the last bit
+    for chunk in (1, 4000, 10**9):
+        monkeypatch.setattr(sampler_module, "_CPU_CHUNK", chunk)
+        assert Sampler({EOS})(logits, sequences) == together
     assert torch.equal(logits, before)
 
 

@@ -31,19 +31,6 @@ def test_numbers_stay_the_same_from_version_to_version():
     assert request_seed(request, 0) == 5857645148978988075
 
 
-def test_neighbouring_keys_and_tokens_give_independent_numbers():
-    keys = torch.tensor([draw_key(s, i, p) for s in range(5) for i in range(4) for p in range(25)])
-    numbers = exponentials(keys, torch.arange(400))  # [500, 400]
-    assert numbers.min() > 0 and torch.isfinite(numbers).all()
-    # Exponential: each tenth of the probability has a tenth of the 200,000 (standard deviation
-    # 134).
-    counts = torch.histc((-numbers).exp(), bins=10, min=0.0, max=1.0)
-    assert ((counts - 20_000).abs() < 600).all()
-    for left, right in ((numbers[:-1], numbers[1:]), (numbers[:, :-1], numbers[:, 1:])):
-        both = torch.stack([left.flatten(), right.flatten()])
-        assert abs(torch.corrcoef(both)[0, 1]) < 0.01
-
-
 def test_the_position_counts_prompt_and_output_alike():
     params = SamplingParams(seed=9)
     before = make_sequence(params, prompt=[1, 2], output=[3, 4])

@@ -46,20 +46,14 @@ FLAVOURS = {
     },
 }  # fmt: skip
 
-
 TIERED = {
-    "small pools": {"num_blocks": (4, 12), "block_size": (1, 4)},
-    "samples, beams and priorities": {
-        "num_blocks": (7, 14), "block_size": (2, 4), "wide": 0.6, "scheduling_policy": "priority",
-    },
-    "small budgets": {"num_blocks": (6, 20), "block_size": (1, 4), "budget": (1, 6), "wide": 0.3},
-    "whole prompts": {"num_blocks": (6, 14), "block_size": (2, 4), "enable_chunked_prefill": False},
-    "hardly any room": {
-        "num_blocks": (2, 6), "block_size": (1, 3), "max_num_seqs": (1, 3), "wide": 0.4,
-    },
-    "drafts": {"num_blocks": (4, 14), "block_size": (1, 5), "wide": 0.3, "drafts": True},
+    name: FLAVOURS[name]
+    for name in ("small pools", "small budgets", "whole prompts", "hardly any room", "drafts")
+}
+TIERED |= {
+    "samples, beams and priorities": FLAVOURS["samples, beams and priorities"] | {"wide": 0.6},
     "static batches": {"num_blocks": (4, 12), "block_size": (1, 4), "batching": "static"},
-}  # fmt: skip
+}
 """Histories with a second memory, whose loads take up to 20 steps."""
 
 

@@ -1,11 +1,10 @@
 """Memory: right solutions of its exercises in another style; see test_unseen_solutions.py."""
 
-from minivllm.core.block_math import NOT_WRITTEN, hash_block_tokens
+from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.block_pool import BlockPoolError
 from minivllm.core.kv_cache_manager import ComputedBlocks
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.events import types as ev
-from minivllm.events.kv_usage import _BlockSlots, _Tally
 from minivllm.lessons.shown.tiny_attention import TinyKVCache, next_token
 
 
@@ -110,21 +109,6 @@ class KVCacheManager:
             self.pool.touch(block)
 
 
-# slot-mapping: block by block, and not token by token.
-def slot_mapping(sequence, start, num_tokens, block_size):
-    end = start + num_tokens
-    written_from = min(max(start, sequence.num_cached_tokens), end)
-    slots = [NOT_WRITTEN] * (written_from - start)
-    position = written_from
-    while position < end:
-        index, offset = divmod(position, block_size)
-        count = min(block_size - offset, end - position)
-        first = sequence.block_table[index].block_id * block_size + offset
-        slots.extend(range(first, first + count))
-        position += count
-    return slots
-
-
 class FreeKVCacheBlockQueue:
     # lru: the count says whether the queue is empty; neighbours have names.
     def popleft(self):
@@ -187,53 +171,3 @@ class BlockPool:
                 self._put_back(block)
             case owners:
                 block.ref_cnt = owners - 1
-
-
-class KVUsage:
-    # waste: loops with early exits, one dictionary of pairs, and runs that are counted by hand.
-    def allocated(self):
-        return sum((self.used, self.reserved, self.internal))
-
-    def waste(self):
-        allocated = self.used + self.reserved + self.internal
-        if allocated == 0:
-            return 0.0
-        return 1 - self.used / allocated
-
-
-class KVUsageMeter:
-    def _slots_of(self, sequence):
-        header = self.fold.header
-        size = header.block_size
-        held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
-        length = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
-        final = min(length, header.max_model_len) - 1
-        found = []
-        for block_id in sequence.block_table:
-            used, wanted = (sorted((0, number, size))[1] for number in (held, final))
-            found.append(_BlockSlots(block_id, used, max(used, wanted)))
-            held, final = held - size, final - size
-        return iter(found)
-
-    def _tally(self, entries):
-        most = {}
-        for block_id, used, wanted in entries:
-            before = most.get(block_id, (0, 0))
-            most[block_id] = (max(before[0], used), max(before[1], wanted))
-        size = self.fold.header.block_size
-        used = sum(pair[0] for pair in most.values())
-        reserved = sum(pair[1] - pair[0] for pair in most.values())
-        return _Tally(used, reserved, sum(size - pair[1] for pair in most.values()))
-
-    def _num_useless_blocks(self):
-        header = self.fold.header
-        if header.config.get("kv_cache_allocator") != "contiguous":
-            return 0
-        needed = (header.max_model_len + header.block_size - 1) // header.block_size
-        useless = run = 0
-        for block in self.fold.blocks:
-            if block.ref_cnt:
-                useless, run = useless + run, 0
-            else:
-                run = (run + 1) % needed
-        return useless + run

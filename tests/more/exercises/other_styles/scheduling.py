@@ -4,7 +4,6 @@ from minivllm.core.admission import Hold
 from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
-from minivllm.lessons.shown.flat_batch import query_start_loc, seq_lens
 from minivllm.lessons.shown.small_engine import SmallOutput, SmallWork, sample
 
 
@@ -60,63 +59,6 @@ class AdmissionPolicy:
         if self._batching != "sequential":
             self._let_in.update(sequence.request.arrival_number for sequence in waiting)
         return None
-
-
-# flattened-batch: loops, prefix sums by definition, and whole tables that are sliced.
-def flat_token_ids(chunks):
-    rows = []
-    for chunk in chunks:
-        for position in range(seq_lens([chunk])[0] - chunk.num_tokens, seq_lens([chunk])[0]):
-            rows.append(chunk.token_ids[position])
-    return rows
-
-
-def flat_positions(chunks):
-    rows = []
-    for chunk in chunks:
-        rows.extend(range(chunk.num_computed_tokens, chunk.num_computed_tokens + chunk.num_tokens))
-    return rows
-
-
-def query_start_loc_(chunks):
-    return [sum(chunk.num_tokens for chunk in chunks[:number]) for number in range(len(chunks) + 1)]
-
-
-def seq_lens_(chunks):
-    return [sum((chunk.num_tokens, chunk.num_computed_tokens)) for chunk in chunks]
-
-
-def flat_slot_mapping(chunks, block_size):
-    slots = []
-    for chunk in chunks:
-        table = [
-            block_id * block_size + offset
-            for block_id in chunk.block_table
-            for offset in range(block_size)
-        ]
-        slots += table[chunk.num_computed_tokens :][: chunk.num_tokens]
-    return slots
-
-
-def sampling_rows(chunks):
-    rows, row = [], -1
-    for chunk in chunks:
-        row += chunk.num_tokens
-        if not chunk.token_ids[chunk.num_computed_tokens + chunk.num_tokens :]:
-            rows.append(row)
-    return rows
-
-
-def slots_read(chunks, block_size, row):
-    for number, chunk in enumerate(chunks):
-        start = query_start_loc(chunks)[number]
-        if row < start + chunk.num_tokens:
-            break
-    slots = []
-    for position in range(chunk.num_computed_tokens + row - start + 1):
-        index, offset = divmod(position, block_size)
-        slots.append(chunk.block_table[index] * block_size + offset)
-    return slots
 
 
 class Scheduler:
