@@ -31,7 +31,7 @@ TRACES = {
 """Recording -> what the page calls it."""
 
 RUNS_THERE = (
-    "*.py", "core/*.py", "engine/*.py", "events/**/*.py", "lab/__init__.py",
+    "*.py", "core/*.py", "engine/*.py", "events/**/*.py", "kv_transfer/*.py", "lab/__init__.py",
     "lab/bench/__init__.py", "lab/bench/step/**/*.py", "lab/common/**/*.py", "lab/compare/**/*.py",
     "lab/playground/**/*.py", "lab/race/**/*.py", "lab/simulate/**/*.py", "lessons/__init__.py",
     "lessons/checker/**/*.py", "lessons/exercises/**/*.py", "lessons/exercises/info.toml",
