@@ -3,6 +3,7 @@
 import random
 from itertools import pairwise
 
+import pytest
 from support.engine.random_histories import History
 
 from minivllm.events.recording.fold_codec import FOLD
@@ -34,11 +35,13 @@ def test_the_keyframe_before_a_target_has_no_later_event():
     assert [frames.before(count).count for count in (0, 6, 7, 19, 20, 1000)] == [0, 0, 7, 7, 20, 20]
 
 
-def test_a_keyframe_restores_the_whole_fold():
-    history = History("drafts", 3)
+@pytest.mark.parametrize("tiered", [False, True])
+def test_a_keyframe_restores_the_whole_fold(tiered: bool):
+    history = History("drafts", 3, tiered=tiered)
     for _ in range(40):
         history.act()
     fold = history.engine.fold
+    assert not tiered or any(block.hash for block in fold.host_blocks)
     restored = FOLD.restore(fold.header, FOLD.pack(fold), fold)
     assert fold.sequences and restored.state == fold.state
     assert list(restored.history) == list(fold.history)

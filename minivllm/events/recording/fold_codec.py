@@ -42,7 +42,7 @@ class FoldCodec:
 
     def pack(self, fold: Fold) -> list[bytes]:
         pieces = [array("I", fold.free_queue).tobytes()]
-        blocks = fold.blocks
+        blocks = fold.blocks + fold.host_blocks
         for start in range(0, len(blocks), _BLOCKS_PER_PIECE):
             pieces.append(msgspec.msgpack.encode(blocks[start : start + _BLOCKS_PER_PIECE]))
         num_block_pieces = len(pieces) - 1
@@ -75,6 +75,8 @@ class FoldCodec:
             max_num_seqs=fold.max_num_seqs,
             max_num_batched_tokens=fold.max_num_batched_tokens,
             counters=fold.counters,
+            host_queue=list(fold.host_queue),
+            loads=fold.loads,
         )
         numbers = fold.last_seq, fold.t, fold.lost_events, fold.num_token_pieces, num_block_pieces
         head = _Head(state, *numbers, len(fold.history), counts)
@@ -91,6 +93,8 @@ class FoldCodec:
         state.free_queue = array("I", next(rest)).tolist()
         for piece in islice(rest, head.num_block_pieces):
             state.blocks += _BLOCKS_DECODER.decode(piece)
+        own = len(state.blocks) - header.num_cpu_blocks
+        state.blocks, state.host_blocks = state.blocks[:own], state.blocks[own:]
         history = [_FINISHED_DECODER.decode(piece) for piece in islice(rest, head.num_finished)]
         for request in state.requests.values():
             request.prompt_token_ids = array("I", next(rest))

@@ -12,7 +12,7 @@ from test_tokens_are_those_of_transformers import (  # noqa: F401
     test_drafts_change_no_token,
     test_four_samples_are_the_same_alone_and_beside_many_other_requests,
     test_greedy_tokens_are_those_of_transformers_under_every_schedule,
-    test_greedy_tokens_are_those_of_transformers_with_every_linear_backend,
+    test_greedy_tokens_are_those_of_transformers_with_the_other_linear_backend,
     test_seeded_samples_are_the_same_under_every_schedule,
 )
 
