@@ -82,12 +82,12 @@ def test_ctrl_c_stops_an_answer_and_ctrl_d_ends_the_chat():
         program.press(b"Hello\n")
         program.wait_for(r"Hello\r\n(.|\n){4}")  # the echo and the first tokens
         program.press(b"\x03")
-        tokens = program.wait_for(r"\((\d+) tokens, (.|\s)*you> ")[1]
+        tokens = program.wait_for(r"\((\d+) tokens, (?s:.*)you> ")[1]
         assert 0 < int(tokens) < 1900
         program.press(b"Again\n")
         program.wait_for(r"Again\r\n(.|\n){4}")
         program.press(b"\x03")
-        cached = program.wait_for(r"; (\d+) of \d+ prompt tokens were cached(.|\s)*you> ")[1]
+        cached = program.wait_for(r"; (\d+) of \d+ prompt tokens were cached(?s:.*)you> ")[1]
         assert int(cached) > 0
         program.press(b"\x04")
         assert program.wait_for_end() == 0
