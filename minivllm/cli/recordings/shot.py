@@ -8,6 +8,8 @@ import asyncio
 import re
 from pathlib import Path
 
+from textual.pilot import Pilot
+
 from minivllm.cli import Parser
 from minivllm.cli.dashboard import add_race_option
 from minivllm.cli.recording import check_output
@@ -76,12 +78,21 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
         _go_to(app.context.transport, args)
         for what in args.choose:
             app.context.selection.choose(_target(app, what, args.log))
-        await pilot.pause()
-        app.draw()
-        for xray in app.screen.query(XRay):
-            xray.stand_still()
-        await pilot.pause()
-        return standalone(app.export_screenshot(title=f"minivllm: {clean(Path(args.log).name)}"))
+        before, svg = "", await _picture(app, pilot, args.log)
+        while svg != before:  # on a busy machine, Textual's `pause` ends too early
+            before, svg = svg, await _picture(app, pilot, args.log)
+        return svg
+
+
+async def _picture(app: DashboardApp, pilot: Pilot[None], log: str) -> str:
+    drawn = asyncio.Event()
+    app.call_after_refresh(drawn.set)
+    await drawn.wait()
+    app.draw()
+    for xray in app.screen.query(XRay):
+        xray.stand_still()
+    await pilot.pause()
+    return standalone(app.export_screenshot(title=f"minivllm: {clean(Path(log).name)}"))
 
 
 async def _race(app: DashboardApp, entry: Entry) -> None:

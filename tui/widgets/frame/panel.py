@@ -128,8 +128,7 @@ class Panel(Widget, can_focus=True):
         if self.plain:
             new = [tuple((to_ascii(text), *look) for text, *look in line) for line in new]
         self._lines = new = [highlight(line, self.selection) for line in new]
-        pairs = zip_longest(new[:height], old[:height])  # what is below would paint over the border
-        changed = {y for y, (now, before) in enumerate(pairs) if now != before}
+        changed = {y for y, pair in enumerate(zip_longest(new, old)) if pair[0] != pair[1]}
         if title != self._title:
             self._title, self._is_titled = title, False
             self.border_title = Content(title)
@@ -186,11 +185,12 @@ class Panel(Widget, can_focus=True):
             top, right, _, left = self.gutter
             frame = rows[min(max(top - crop.y, 0), len(rows) - 1)]  # of a folded panel, the title
             before, after = frame.crop(0, left), frame.crop(whole - right)
+            height = self.outer_size.height - self.gutter.height
             for y in self._changed:
                 at = y + top - crop.y
                 if y < 0 <= at:  # the title
                     rows[at : at + 1] = super().render_lines(Region(crop.x, 0, crop.width, 1))
-                elif 0 <= at < len(rows):
+                elif 0 <= at < len(rows) and y < height:  # it was higher; now, the border is there
                     rows[at] = Strip([*before, *self.render_line(y), *after], whole)
         self._changed.clear()
         return self._painted[1]
