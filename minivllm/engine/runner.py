@@ -38,6 +38,7 @@ class Runner(Protocol):
     kv_caches: Seq[Any]
     """The KV cache as tensors of blocks, for a `kv_transfer_config`; empty if there are none."""
     block_bytes: int
+    fingerprint: str  # equal for runners that write the same keys and values
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """Copy blocks of the KV cache, before the plan that has these copies is executed."""
