@@ -80,9 +80,7 @@ class IsolatingRunner:
             result = self.plain.execute_model(plan, watch)
             self._num_failed_in_a_row = 0
         except Exception as error:
-            is_bug = isinstance(error, (AssertionError, InvariantError))
-            if is_bug or not self.plain.device_works():
-                raise
+            self._raise_if_broken(error)
             _log.exception("the model failed on a step; running its sequences one by one")
             # Indices in a watch mean the whole plan. The tracer tries again in the next step.
             result = self._run_one_by_one(plan, watch._replace(decodes=(), tokens=None))
@@ -105,7 +103,8 @@ class IsolatingRunner:
 
     def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
         pieces, failed, stranded = _Pieces(), [], []
-        unwritten: dict[KVCacheBlock, None] = {}  # an ordered set
+        # Blocks, and the sequence that failed to write them or what they depend on.
+        unwritten: dict[KVCacheBlock, Sequence] = {}
         # A sequence can only hit blocks of sequences that were planned before it, so the writer of
         # a block runs before the readers.
         for item in plan.scheduled:
@@ -113,17 +112,19 @@ class IsolatingRunner:
             # Cached tokens are not written again.
             first = max(item.start, sequence.num_cached_tokens)
             own = sequence.block_table[first // self._block_size :]
-            if unwritten.keys().isdisjoint(sequence.block_table):
+            blame = next((unwritten[it] for it in sequence.block_table if it in unwritten), None)
+            if blame is None:
                 try:
                     pieces.append(self.plain.execute_model(_part_of(plan, [item]), watch))
                     continue
-                except Exception:
+                except Exception as error:
+                    self._raise_if_broken(error)
                     fields = {"sequence": sequence.seq_id}
                     _log.exception("the model failed on one sequence", extra={"fields": fields})
-                    failed.append(sequence)
+                    failed.append(blame := sequence)
             else:
-                stranded += [sequence, *item.sampling[1:]]
-            unwritten |= dict.fromkeys(own)
+                stranded += [(it, blame) for it in (sequence, *item.sampling[1:])]  # with its forks
+            unwritten |= dict.fromkeys(own, blame)
         self._num_failed_in_a_row = 0 if pieces else self._num_failed_in_a_row + len(failed)
         return StepResult(
             _part_of(plan, [item for piece in pieces for item in piece.plan.scheduled]),
@@ -135,9 +136,14 @@ class IsolatingRunner:
                 (sequence.request, RequestFailedError(f"The model failed on {sequence.seq_id}."))
                 for sequence in failed
             ],
-            stranded=[(sequence, failed[0]) for sequence in reversed(stranded)],
+            stranded=stranded[::-1],
             unwritten=unwritten,
         )
+
+    def _raise_if_broken(self, error: Exception) -> None:
+        """Raise an error that is not about one sequence: a bug of ours, or a device that is gone."""
+        if isinstance(error, (AssertionError, InvariantError)) or not self.plain.device_works():
+            raise error
 
 
 def _part_of(plan: SchedulerOutput, items: list[ScheduledSequence]) -> SchedulerOutput:
