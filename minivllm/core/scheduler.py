@@ -110,10 +110,10 @@ class Scheduler:
             self.waiting.remove(sequence)
         if sequence.slot is not None:
             self.slots.release(sequence, for_fork=pruned)
+        sequence.status = status
         if self.connector is not None:
             self.connector.request_finished(sequence)
         self.kv_cache_manager.free(sequence)
-        sequence.status = status
         sequence.stop_reason = stop_reason
         if pruned:
             request.sequences.remove(sequence)  # a beam search prunes hundreds of sequences

@@ -35,9 +35,9 @@ class Runner(Protocol):
     num_blocks: int
     """Number of blocks in the KV cache."""
     max_model_len: int
-    kv_caches: Seq[Any]
-    """The KV cache as tensors of blocks, for a `kv_transfer_config`; empty if there are none."""
+    kv_caches: Seq[Any]  # the KV cache as tensors of blocks; empty if there are none
     block_bytes: int
+    fingerprint: str  # equal for runners that write the same keys and values
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """Copy blocks of the KV cache, before the plan that has these copies is executed."""
