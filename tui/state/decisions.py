@@ -128,7 +128,10 @@ EVENT_WORDS = {
 
 
 NARRATED = {
+    "kv.load": (5, "{name} finds {blocks:block} in the host's memory: it waits while they come"),
     "request.preempted": (5, "{victim_of} {reason}: {name} gives up its blocks and waits"),
+    "kv.loaded": (4, "{tokens:token} of {name} came from the host: nobody computes them again"),
+    "kv.store": (4, "{blocks:block} of {name} may be reused soon: the host keeps a copy"),
     "block.hit": (4, "{name} begins like an earlier prompt: {blocks:block} reused"),
     "block.copied": (4, "{name} writes into shared block {src}: block {dst} is its own copy"),
     "block.evicted": (3, "only cached blocks are free: the cache forgets {blocks:block} of {name}"),
@@ -195,7 +198,7 @@ class Decision(msgspec.Struct):
         return NARRATED.get(self.key[1], (-1,))[0] if self.owner else -1
 
     def narrated(self) -> str:
-        facts = self.facts | {"name": self.name, "blocks": len(self.block_ids)}
+        facts = {"blocks": len(self.block_ids)} | self.facts | {"name": self.name}
         return fill_in(NARRATED[self.key[1]][1], **facts)
 
     @property

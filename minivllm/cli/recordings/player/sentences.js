@@ -38,7 +38,7 @@ export function causeOfPreemption(need, free) {
 
 export function whyWaiting(moment, position) {
   const { fold } = moment, sequence = fold.sequences.get(fold.waiting[position]);
-  if (position > moment.considered()) {
+  if (position > moment.considered() && sequence.slot === null) {
     return phrase("queue.behind", { name: shortName(fold.waiting[position - 1]) });
   }
   if (!sequence.deferred) return phrase("queue.new");
@@ -135,6 +135,6 @@ export function rankOf(row) {
 }
 
 export function narrated(row) {
-  const facts = { ...row.facts, name: shortName(row.owner), blocks: row.blocks.length };
+  const facts = { blocks: row.blocks.length, ...row.facts, name: shortName(row.owner) };
   return fillIn(NARRATED[row.kind][1], facts);
 }
