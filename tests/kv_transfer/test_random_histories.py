@@ -17,6 +17,19 @@ def test_every_load_ends_and_no_token_changes(flavour: str):
     assert kinds[ev.KVLoad] == kinds[ev.KVLoaded]
 
 
+@pytest.mark.parametrize("flavour", TIERED)
+def test_every_lease_ends_and_a_decoder_that_dies_holds_no_block_for_ever(flavour: str):
+    kinds = run_tiered(flavour, range(10), "kv_producer")
+    assert kinds[ev.KVLease] == kinds[ev.KVReleased]
+    assert min(kinds["read"], kinds["expired"]) > 10, kinds
+
+
+@pytest.mark.parametrize("flavour", TIERED)
+def test_blocks_that_do_not_come_or_come_damaged_are_computed(flavour: str):
+    kinds = run_tiered(flavour, range(20), "kv_consumer")
+    assert kinds[ev.KVLoad] == kinds[ev.KVLoaded] > 50, kinds
+
+
 @pytest.mark.parametrize(("flavour", "seed"), [("small pools", 116), ("static batches", 26)])
 def test_beams_let_an_older_request_in_that_they_have_passed_while_it_loaded(
     flavour: str, seed: int

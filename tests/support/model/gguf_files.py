@@ -133,9 +133,9 @@ def _llama_cpp_order(weight: np.ndarray, num_heads: int) -> np.ndarray:
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
 
-def new_writer(path: Path, arch: str, num_layers: int) -> GGUFWriter:
+def new_writer(path: Path, arch: str, num_layers: int, **split: int) -> GGUFWriter:
     """A file with the shape that llama.cpp wants even if it reads only the vocabulary."""
-    writer = GGUFWriter(path, arch)
+    writer = GGUFWriter(path, arch, **split)
     writer.add_context_length(MAX_LENGTH)
     writer.add_embedding_length(HIDDEN)
     writer.add_block_count(num_layers)
@@ -163,15 +163,17 @@ def write_gguf(
     metadata: dict[str, Any] | None = None,
     extra_tensors: dict[str, np.ndarray] | None = None,
     integers: str = "",
+    **split: int,
 ) -> dict[str, np.ndarray]:
     """Write a model; return its unquantized weights under Hugging Face names.
 
     integers: the tensor with this name is written as I32, which no model has
+    split: options of the library, for a model in several files
     """
     weights = hf_weights(arch, tied)
     joined = _join_experts(weights)
     names = _gguf_names(joined, arch)
-    writer = new_writer(path, arch, hf_config(arch).num_hidden_layers)
+    writer = new_writer(path, arch, hf_config(arch).num_hidden_layers, **split)
     # Granite 4's converter writes a number for each layer.
     writer.add_head_count_kv([KV_HEADS] * LAYERS if arch == "granite" else KV_HEADS)
     if "moe" in arch:
