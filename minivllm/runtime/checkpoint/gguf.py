@@ -10,7 +10,6 @@ float32 while they are read, and so do quantized vectors.
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
-import os
 import re
 import struct
 from dataclasses import dataclass
@@ -161,7 +160,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
     if others and (header.metadata.get("split.no") or not all(map(Path.is_file, others))):
         raise ModelIntegrityError(
             f"{path} is one of {header.num_files} files: name the first, and keep the others, up to"
-            f" {os.path.realpath(others[-1])}, beside it."
+            f" {others[-1].resolve()}, beside it."
         )
     for part in others:
         header.tensors.update(_read_header(part).tensors)
