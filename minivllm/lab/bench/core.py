@@ -112,21 +112,16 @@ def measure(args: argparse.Namespace) -> Report:
         numbers = {"median_us": median, "p99_us": p99, "max_us": most}
         results.append(asdict(scenario) | numbers)
     rows = [[f"{number:,.0f}" for number in result.values()] for result in results]
-    at_256, at_1024 = (
-        max(median for row, median in medians.items() if row.num_running == number)
+    of_all = {
+        f"median_us_at_{number}": max(
+            us for row, us in medians.items() if row.num_running == number
+        )
         for number in (256, 1024)
-    )
-    pool_growth = growth(medians, "num_blocks", POOLS)
-    context_growth = growth(medians, "context_len", CONTEXTS)
-    result = {
-        "block_size": BLOCK_SIZE,
-        "steps": NUM_STEPS,
-        "median_us_at_256": at_256,
-        "median_us_at_1024": at_1024,
-        "pool_growth": pool_growth,
-        "context_growth": context_growth,
-        "results": results,
     }
+    of_all["pool_growth"] = growth(medians, "num_blocks", POOLS)
+    of_all["context_growth"] = growth(medians, "context_len", CONTEXTS)
+    at_256, at_1024, pool_growth, context_growth = of_all.values()
+    result = {"block_size": BLOCK_SIZE, "steps": NUM_STEPS, **of_all, "results": results}
     notes = [
         f"Slowest median: {at_256 / 1000:.3f} ms at 256 running sequences, {at_1024 / 1000:.3f} ms"
         " at 1,024.",

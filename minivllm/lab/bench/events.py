@@ -46,7 +46,7 @@ def time_step_pairs(engine: LLMEngine, log_path: Path) -> list[tuple[float, floa
     pairs: list[tuple[float, float]] = []
 
     def plain() -> float:
-        return timed_step(engine, clock).seconds
+        return timed_step(engine, clock.now).seconds
 
     def recorded() -> float:
         unsubscribe = engine.subscribe(writer.write)

@@ -27,7 +27,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab import bench
 from minivllm.lab.bench.step import parts
-from minivllm.lab.bench.step.points import RandomRequests, in_turns, measure_points
+from minivllm.lab.bench.step.points import RandomRequests, in_turns, measure_points, timed_step
 from minivllm.lab.common.report import Report, add_model_arguments, listed, positive_int, tracked
 
 WARM_UP_STEPS = 3
@@ -69,9 +69,7 @@ class StepBench:
         return in_turns(NUM_PREFILLS, self._plain, self._watched, before=before)
 
     def _plain(self) -> float:
-        started = self._now()
-        self.engine.step()
-        return self._now() - started
+        return timed_step(self.engine, self._now).seconds
 
     def _watched(self) -> dict[str, float]:
         stopwatch = parts.Stopwatch(self._now)
@@ -112,7 +110,7 @@ def measure(args: argparse.Namespace) -> Report:
     times = steps.measure_prefills(num_tokens)
     results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
     sizes = args.batch_sizes
-    points = measure_points(engine, steps.requests, clock, sizes) if args.json else []
+    points = measure_points(engine, steps.requests, clock.now, sizes) if args.json else []
     weights = model.decoder.bytes_per_token
     result = {
         "device": model.device.type,
