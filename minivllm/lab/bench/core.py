@@ -11,7 +11,7 @@ all did so in the same step, the median would not show that work.
 import argparse
 import gc
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice, product
@@ -99,10 +99,6 @@ def growth(medians: dict[CoreScenario, float], dimension: str, sizes: tuple[int,
     )
 
 
-def add_arguments(add: Callable[..., None]) -> None:
-    """It has no options of its own."""
-
-
 def measure(args: argparse.Namespace) -> Report:
     medians: dict[CoreScenario, float] = {}
     results = []
@@ -112,16 +108,12 @@ def measure(args: argparse.Namespace) -> Report:
         numbers = {"median_us": median, "p99_us": p99, "max_us": most}
         results.append(asdict(scenario) | numbers)
     rows = [[f"{number:,.0f}" for number in result.values()] for result in results]
-    of_all = {
-        f"median_us_at_{number}": max(
-            us for row, us in medians.items() if row.num_running == number
-        )
+    at_256, at_1024 = (
+        max(median for row, median in medians.items() if row.num_running == number)
         for number in (256, 1024)
-    }
-    of_all["pool_growth"] = growth(medians, "num_blocks", POOLS)
-    of_all["context_growth"] = growth(medians, "context_len", CONTEXTS)
-    at_256, at_1024, pool_growth, context_growth = of_all.values()
-    result = {"block_size": BLOCK_SIZE, "steps": NUM_STEPS, **of_all, "results": results}
+    )
+    pool_growth = growth(medians, "num_blocks", POOLS)
+    context_growth = growth(medians, "context_len", CONTEXTS)
     notes = [
         f"Slowest median: {at_256 / 1000:.3f} ms at 256 running sequences, {at_1024 / 1000:.3f} ms"
         " at 1,024.",
@@ -130,4 +122,4 @@ def measure(args: argparse.Namespace) -> Report:
     ]
     title = "Scheduler.schedule(), all sequences decoding, microseconds"
     columns = ("running", "pool", "context", "median", "p99", "max")
-    return Report(title, columns, rows, notes, result)
+    return Report(title, columns, rows, notes, {"results": results})

@@ -51,7 +51,11 @@ def run_trace(
     watch: Callable[[int, int], object] = lambda steps, ended: None,
 ) -> Run:
     """watch: called after each step with the number of steps, and of requests that have ended"""
-    _warm_up(LLMEngine.from_model(config, model))
+    warm_up = LLMEngine.from_model(config, model)
+    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
+    warm_up.add_request("warm-up", {"prompt_token_ids": [1] * 8}, params)
+    while warm_up.has_unfinished_requests():
+        warm_up.step()
     # On a GPU, processor time leaves out the wait for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
     clock = ProcessorClock() if on_cpu else MonotonicClock()
@@ -59,42 +63,25 @@ def run_trace(
     gc.collect()
     with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
-        outputs = play(engine, trace, watch)
+        outputs: dict[str, list[list[int]]] = {}
+        player, steps = ScenarioPlayer(trace, engine), count(1)
+        player.before_step()
+        while not player.over:
+            for request in engine.step():
+                outputs[request.request_id] = [list(output.token_ids) for output in request.outputs]
+            watch(next(steps), len(outputs))
+            player.before_step()
     name = "processor" if on_cpu else "wall"
     return Run(recording, measure_recording(recording), name, outputs)
-
-
-def play(
-    engine: LLMEngine, trace: Scenario, watch: Callable[[int, int], object]
-) -> dict[str, list[list[int]]]:
-    """Send all requests and step until all have ended; return token ids by request id."""
-    outputs: dict[str, list[list[int]]] = {}
-    player = ScenarioPlayer(trace, engine)
-    player.before_step()
-    steps = count(1)
-    while not player.over:
-        for request in engine.step():
-            outputs[request.request_id] = [list(output.token_ids) for output in request.outputs]
-        watch(next(steps), len(outputs))
-        player.before_step()
-    return outputs
-
-
-def _warm_up(engine: LLMEngine) -> None:
-    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
-    engine.add_request("warm-up", {"prompt_token_ids": [1] * 8}, params)
-    while engine.has_unfinished_requests():
-        engine.step()
 
 
 def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
     sides = []
     for name, run in runs:
-        usage, latencies = run.measured.usage, run.measured.latencies
+        usage = run.measured.usage
         times = [sample.t - run.measured.began for sample in usage]
         used = [100 * sample.used / sample.total for sample in usage]
         allocated = [100 * sample.allocated / sample.total for sample in usage]
         running = [sample.num_running for sample in usage]
-        seconds = latencies.time_to_first_token, latencies.between_tokens
-        sides.append(Curves(name, *seconds, times, used, running, allocated))
+        sides.append(Curves(name, *run.measured.latencies, times, used, running, allocated))
     plot(title, sides, path, "Time between tokens", "Requests running at once")

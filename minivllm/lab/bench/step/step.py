@@ -1,6 +1,5 @@
 """`minivllm bench step`: where the time of a step goes, compared with the machine's limits.
 
-    minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
     minivllm bench step --batch-sizes 16 --trace step.json  # then open step.json in ui.perfetto.dev
 
 The steps of one engine are measured in two ways, which take turns:
@@ -32,9 +31,8 @@ from minivllm.lab.common.report import Report, add_model_arguments, listed, posi
 
 WARM_UP_STEPS = 3
 NUM_PREFILLS = 5
-EPILOG = (
-    "Parts of a step. " + "; ".join(f"{name}: {what}" for name, what in parts.PARTS.items()) + "."
-)
+_PARTS = "; ".join(f"{name}: {what}" for name, what in parts.PARTS.items())
+EPILOG = f"Parts of a step. {_PARTS}."
 """Below the help."""
 LONGEST_POINT = 1024  # tokens of the longest request of `points.py`, at least
 MeasuredPair = tuple[float, dict[str, float]]
