@@ -169,8 +169,6 @@ def measure(args: argparse.Namespace) -> report.Report:
             for name, milliseconds in reading["seek_ms"].items()
         ),
     ]
-    title = (
-        f"Recording {args.model} in {args.dtype}, {MAX_NUM_SEQS} sequences decoding,"
-        f" {args.num_threads} threads"
-    )
+    how = f"{MAX_NUM_SEQS} sequences decoding, {args.num_threads} threads"
+    title = f"Recording {args.model} in {args.dtype}, {how}"
     return report.Report(title, ("", "measured"), rows, [], result)

@@ -63,16 +63,23 @@ def run_trace(
     gc.collect()
     with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
-        outputs: dict[str, list[list[int]]] = {}
-        player, steps = ScenarioPlayer(trace, engine), count(1)
+        outputs = play(engine, trace, watch)
+    return Run(recording, measure_recording(recording), "processor" if on_cpu else "wall", outputs)
+
+
+def play(
+    engine: LLMEngine, trace: Scenario, watch: Callable[[int, int], object]
+) -> dict[str, list[list[int]]]:
+    """Send all requests and step until all have ended; return token ids by request id."""
+    outputs: dict[str, list[list[int]]] = {}
+    player, steps = ScenarioPlayer(trace, engine), count(1)
+    player.before_step()
+    while not player.over:
+        for request in engine.step():
+            outputs[request.request_id] = [list(output.token_ids) for output in request.outputs]
+        watch(next(steps), len(outputs))
         player.before_step()
-        while not player.over:
-            for request in engine.step():
-                outputs[request.request_id] = [list(output.token_ids) for output in request.outputs]
-            watch(next(steps), len(outputs))
-            player.before_step()
-    name = "processor" if on_cpu else "wall"
-    return Run(recording, measure_recording(recording), name, outputs)
+    return outputs
 
 
 def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
