@@ -120,8 +120,7 @@ def add_arguments(add: Callable[..., None]) -> None:
     count = {"type": positive_int}
     add("--rounds N", "how often each workload runs on each side", default=5, **count)
     add("--output-len N", "tokens that each request writes", default=120, **count)
-    most = "most drafts of a sequence in one step"
-    add("--num-speculative-tokens N", most, default=8, **count)
+    add("--num-speculative-tokens N", "most drafts of a sequence in one step", default=8, **count)
     add_model_arguments(add)
     add("--enforce-eager", "on a GPU: no CUDA graphs")
     add("--vs", "also measure this peer, in turns", choices=("vllm",))

@@ -51,11 +51,7 @@ def run_trace(
     watch: Callable[[int, int], object] = lambda steps, ended: None,
 ) -> Run:
     """watch: called after each step with the number of steps, and of requests that have ended"""
-    warm_up = LLMEngine.from_model(config, model)
-    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
-    warm_up.add_request("warm-up", {"prompt_token_ids": [1] * 8}, params)
-    while warm_up.has_unfinished_requests():
-        warm_up.step()
+    _warm_up(LLMEngine.from_model(config, model))
     # On a GPU, processor time leaves out the wait for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
     clock = ProcessorClock() if on_cpu else MonotonicClock()
@@ -80,6 +76,13 @@ def play(
         watch(next(steps), len(outputs))
         player.before_step()
     return outputs
+
+
+def _warm_up(engine: LLMEngine) -> None:
+    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
+    engine.add_request("warm-up", {"prompt_token_ids": [1] * 8}, params)
+    while engine.has_unfinished_requests():
+        engine.step()
 
 
 def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
