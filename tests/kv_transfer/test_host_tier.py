@@ -88,7 +88,8 @@ def test_the_dashboard_says_what_a_request_waits_for_and_whose_the_loaded_blocks
     model = DashboardModel(engine.engine.log_header())
     for event in engine.events:
         model.apply(event)
-    assert "waits for 4 blocks to be loaded" in why_sequence(model, "second.0")
+    said = "waits for 4 blocks to be loaded. It owns 5 blocks and slot 0;"
+    assert said in why_sequence(model, "second.0")
     seen = len(engine.events)
     engine.run()
     for event in engine.events[seen:]:
