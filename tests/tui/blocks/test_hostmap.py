@@ -33,10 +33,10 @@ def test_the_maps_and_their_arrows_are_those_of_the_fold(two_memories) -> None:
         stores = {} if isinstance(event, ev.StepBegin) else stores
         if isinstance(event, ev.KVStore):
             stores[event.host_block] = event.block_id
-        cached, reads = {b.hash for b in fold.blocks}, [b.ref_cnt for b in fold.host_blocks]
+        cached = {block.hash for block in fold.blocks}
         for at, (block, cell) in enumerate(zip(fold.host_blocks, _cells(model), strict=True)):
             glyph = "·" if block.hash is None else "░" if block.hash in cached else "█"
-            sign = "↑" if reads[at] else "↓" if at in stores else None
+            sign = "↑" if block.ref_cnt else "↓" if at in stores else None
             assert (cell.glyph, cell.sign and cell.sign[0]) == (glyph, sign)
             seen.add(glyph)
         if isinstance(event, ev.BlockEvicted):

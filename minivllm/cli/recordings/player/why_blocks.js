@@ -37,7 +37,7 @@ export function whyBlock(moment, past, id) {
 
 function held(moment, past, id, block) {
   const owners = moment.owners(id), size = moment.header.block_size;
-  if ([...fold.leases.values()].some((kept) => kept.includes(id))) {
+  if ([...moment.fold.leases.values()].some((kept) => kept.includes(id))) {
     return `Block ${id} is kept until another engine has read it, or its lease is over.`;
   }
   if (!owners.length) {
