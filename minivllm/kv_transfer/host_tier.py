@@ -156,8 +156,7 @@ class SimpleCPUOffloadConnector(KVConnector):
             BlockState(block.ref_cnt, *map(short_hash, (block.block_hash, block.parent_hash)))
             for block in self.pool.blocks
         ]
-        host = {"host_blocks": blocks, "host_queue": self.pool.free_queue.ids()}
-        return super().state() | host
+        return super().state() | {"host_blocks": blocks, "host_queue": self.pool.free_queue.ids()}
 
     def violations(self) -> Iterator[tuple[str, str]]:
         yield from super().violations()

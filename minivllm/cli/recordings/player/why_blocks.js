@@ -37,6 +37,9 @@ export function whyBlock(moment, past, id) {
 
 function held(moment, past, id, block) {
   const owners = moment.owners(id), size = moment.header.block_size;
+  if ([...moment.fold.leases.values()].some((kept) => kept.includes(id))) {
+    return `Block ${id} is kept until another engine has read it, or its lease is over.`;
+  }
   if (!owners.length) {
     return `Block ${id} is in use, but the block table that holds it is not known at this moment.`;
   }
