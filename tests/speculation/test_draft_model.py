@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from support.engine.engine_fakes import run_to_the_end
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Request, Sequence
@@ -34,10 +35,8 @@ def proposer_of(engine: LLMEngine) -> DraftModelProposer:
 
 
 def finish(engine: LLMEngine) -> dict[str, list[int]]:
-    found = {}
-    while engine.has_unfinished_requests():
-        found |= {output.request_id: output.outputs[0].token_ids for output in engine.step()}
-    return found
+    ended = run_to_the_end(engine)
+    return {name: output.outputs[0].token_ids for name, output in ended.items()}
 
 
 def answers(engine: LLMEngine, params: SamplingParams, *prompts: list[int]) -> dict[str, list[int]]:

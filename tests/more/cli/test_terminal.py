@@ -58,11 +58,19 @@ def test_an_error_of_the_start_is_one_sentence_in_the_restored_terminal(checkpoi
             assert line.startswith("minivllm: ") and words in line
 
 
-def test_a_key_leaves_the_demo_with_a_report(tmp_path):
+def test_keys_steer_the_demo_and_one_leaves_it_with_a_report(tmp_path):
     log = tmp_path / "run.jsonl"
     options = ["--model", "tiny-random", "--scenario", "burst", "--json", "--record", log]
-    with Program.minivllm("demo", *options) as program:
+    with Program.minivllm("demo", "--slow", "0.05", *options) as program:
+        program.wait_for("● LIVE")
         program.wait_for("DECODE")
+        program.press(b" ")
+        at = int(program.wait_for(r"PAUSED at step (\d+)")[1])
+        for _ in range(2):  # the first one may only lead to the beginning of the step
+            program.press(b"\x1b[D")
+        program.wait_for(rf"PAUSED at step ({at - 1}|{at - 2}) ")
+        program.press(b"\x1b[F")
+        program.wait_for("● LIVE")
         program.press(b"q")
         assert program.wait_for_end() == 0
         program.check_it_is_restored()

@@ -2,17 +2,11 @@
 
 import openai
 import pytest
-from openai import OpenAI
 from support.server.in_process import in_process
-from support.server.live_server import LiveServer, fake_engine
+from support.server.live_server import fake_engine
 
 MODEL = "tiny-random"
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture
-def client(tiny_server: LiveServer) -> OpenAI:
-    return tiny_server.openai()
 
 
 def test_a_chat_is_the_completion_of_its_template(client, tiny_server):

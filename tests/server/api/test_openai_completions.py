@@ -3,7 +3,7 @@
 import openai
 import pytest
 from openai import OpenAI
-from support.server.live_server import LiveServer
+from support.engine.engine_fakes import run_to_the_end
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -11,11 +11,6 @@ from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 MODEL = "tiny-random"
-
-
-@pytest.fixture
-def client(tiny_server: LiveServer) -> OpenAI:
-    return tiny_server.openai()
 
 
 def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
@@ -26,9 +21,7 @@ def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
     engine = LLMEngine.from_model(config, tiny_model)
     params |= {"output_kind": RequestOutputKind.FINAL_ONLY}
     engine.add_request("r", prompt, SamplingParams(**params))
-    while engine.has_unfinished_requests():
-        outputs = engine.step()
-    return outputs[0]
+    return run_to_the_end(engine)["r"]
 
 
 def chunks_of(client: OpenAI, **fields: object) -> list:

@@ -42,7 +42,12 @@ def test_every_way_to_ask_gives_the_form_on_every_route(tiny_server: LiveServer,
     fields = {"n": 2, "seed": 3, "max_tokens": 80, **way}
     client = tiny_server.openai()
     chat = client.chat.completions.create(model=MODEL, messages=MESSAGES, extra_body=fields)
-    texts = [choice.message.content for choice in chat.choices]
+    texts, streamed = [choice.message.content for choice in chat.choices], [""] * 2
+    asked = {"messages": MESSAGES, "extra_body": fields}
+    for chunk in client.chat.completions.create(model=MODEL, stream=True, **asked):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.delta.content or ""
+    assert streamed == texts
     whole = client.completions.create(model=MODEL, prompt="An animal:", extra_body=fields)
     texts += [choice.text for choice in whole.choices]
     assert {choice.finish_reason for choice in (*chat.choices, *whole.choices)} == {"stop"}
@@ -51,18 +56,6 @@ def test_every_way_to_ask_gives_the_form_on_every_route(tiny_server: LiveServer,
             answer = http.post("/generate", json={"prompt": "An animal:", **fields}).json()
         texts += [text.removeprefix("An animal:") for text in answer["text"]]
     assert all(map(fits, texts))
-
-
-def test_a_streamed_form_is_the_whole_form_in_pieces(tiny_server: LiveServer) -> None:
-    fields = {"model": MODEL, "messages": MESSAGES, "response_format": FORMAT, "seed": 5, "n": 3}
-    client = tiny_server.openai()
-    texts = dict.fromkeys(range(3), "")
-    for chunk in client.chat.completions.create(stream=True, **fields):
-        for choice in chunk.choices:
-            texts[choice.index] += choice.delta.content or ""
-    assert all(map(fits, texts.values()))
-    whole = client.chat.completions.create(**fields)
-    assert texts == {choice.index: choice.message.content for choice in whole.choices}
 
 
 def test_openais_parse_returns_objects_of_a_pydantic_class(tiny_server: LiveServer) -> None:

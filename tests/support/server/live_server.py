@@ -15,8 +15,7 @@ import httpx2
 from openai import OpenAI
 from starlette.applications import Starlette
 
-from minivllm.clock import Clock
-from minivllm.config import EngineConfig
+from minivllm.clock import Clock, MonotonicClock
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
@@ -26,7 +25,8 @@ from minivllm.server.feeds.event_hub import EventHub
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 from minivllm.server.service import EngineService
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer
+from support.engine import engine_fakes
+from support.engine.engine_fakes import FakeRunner
 from support.patience import SOON
 
 
@@ -62,11 +62,10 @@ def fake_engine(
     num_blocks: int = 100, max_model_len: int = 200, *, clock: Clock | None = None,
     **options: object,
 ) -> LLMEngine:  # fmt: skip
-    options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
-    config = EngineConfig(model="fake", check_invariants=True, **options)
-    runner = FakeRunner(num_blocks, config.block_size, max_model_len)
-    runner.before = Gate()
-    return LLMEngine(config, runner, FakeTokenizer(), clock=clock)
+    clock = clock or MonotonicClock()
+    engine = engine_fakes.fake_engine(num_blocks, max_model_len, clock=clock, **options)
+    engine.core.runner.plain.before = Gate()
+    return engine
 
 
 @dataclass
@@ -135,6 +134,14 @@ class LiveServer:
     def open_gate(self) -> None:
         if isinstance(self.runner, FakeRunner):
             self.gate.open()
+
+
+def error_of(answer: httpx2.Response) -> tuple[int, str]:
+    """Status and code of an error, which has OpenAI's shape and one sentence."""
+    error = answer.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert 10 < len(error["message"]) < 600 and "Traceback" not in error["message"]
+    return answer.status_code, error["code"]
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
