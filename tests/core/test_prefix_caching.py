@@ -73,17 +73,6 @@ def test_a_repeated_prompt_computes_only_tokens_outside_cached_blocks(num_tokens
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(prompt, 1)
 
 
-def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
-    # The hits are the oldest free blocks. Popping before touching would evict them.
-    engine = WatchedEngine(num_blocks=6)
-    engine.add("a", list(range(12)), max_tokens=1)
-    engine.run()
-    engine.add("b", [*range(12), *range(50, 60)], max_tokens=1)
-    engine.step()
-    assert engine.outputs["b"].num_cached_tokens == 12
-    assert engine.events_of(ev.BlockEvicted) == []
-
-
 def test_each_block_is_hashed_once_across_steps_chunks_and_preemptions(monkeypatch):
     hashed = []
 

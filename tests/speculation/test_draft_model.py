@@ -45,9 +45,7 @@ def answers(engine: LLMEngine, params: SamplingParams, *prompts: list[int]) -> d
     return finish(engine)
 
 
-def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_trace(
-    tiny: LoadedModel,
-) -> None:
+def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_trace(tiny) -> None:
     params = SamplingParams(temperature=1.0, max_tokens=40, seed=4)
     engines = (LLMEngine.from_model(config, tiny) for config in (PLAIN, CONFIG))
     prompts = [[5, 6, 7, 8 + i] * 5 for i in range(2)]
@@ -88,9 +86,7 @@ def test_a_mirror_forgets_rejected_drafts_and_computes_its_last_token_again() ->
         assert (mirror.token_ids, mirror.num_computed_tokens) == (final, num_computed)
 
 
-def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(
-    tiny: LoadedModel,
-) -> None:
+def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(tiny) -> None:
     def masses(config: EngineConfig) -> dict[int, list[float]]:
         """By the number of tokens that the last one sees."""
         engine, seen, found = LLMEngine.from_model(config, tiny), [], {}

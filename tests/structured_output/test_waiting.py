@@ -32,9 +32,7 @@ def after(*output: int) -> Sequence:
 
 
 @pytest.mark.parametrize(("policy", "batching"), [("fcfs", "continuous"), ("priority", "static")])
-def test_others_pass_a_request_whose_grammar_is_not_compiled(
-    house, monkeypatch, policy, batching
-) -> None:
+def test_others_pass_a_request_whose_grammar_is_not_compiled(house, monkeypatch, policy, batching):
     compiled = Future()
     monkeypatch.setattr(
         StructuredOutputManager, "prepare",
@@ -78,9 +76,7 @@ def test_grammars_are_compiled_in_a_thread_and_only_once(house, monkeypatch) -> 
 
 
 @pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 4}])
-def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_anew(
-    house, drafts
-) -> None:
+def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_anew(house, drafts):
     """llguidance shares state between the outputs of a grammar, and an error of one ends all."""
     config = None if drafts is None else SpeculativeConfig.of(drafts)
     run = FollowedRun(house, speculative_config=config)
@@ -211,9 +207,7 @@ def test_reading_an_end_token_is_left_to_the_engine(house) -> None:
     assert grammar.bitmask(after()) == before
 
 
-def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(
-    house, monkeypatch
-) -> None:
+def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(house, monkeypatch):
     monkeypatch.setattr(house.tokenizer, "to_json", lambda: "{}")
     run = FollowedRun(house)
     run.add("form", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})

@@ -75,9 +75,7 @@ EXPLODING = "[a-z]{12}x+(a|aa|aaa|aaaa){5000}"
 """Its first twelve letters are cheap, so it passes the check before the request starts."""
 
 
-def test_a_grammar_that_explodes_while_it_is_written_is_the_clients_mistake(
-    tiny_server: LiveServer,
-) -> None:
+def test_a_grammar_that_explodes_while_it_is_written_is_the_clients_mistake(tiny_server) -> None:
     body = {"prompt": "An animal:", "max_tokens": 40, "seed": 1}
     form = {"structured_outputs": {"regex": EXPLODING}}
     beside = tiny_server.post("/v1/completions", body).json()["choices"]
