@@ -66,9 +66,10 @@ class TieredEngine(WatchedEngine):
 
     def __init__(
         self, *args: int, num_cpu_blocks: int = 100, lazy_offload: bool = True,
-        delay: Callable[[], int] = lambda: 0, **options: object,
+        gigabytes_per_second: float = 25.0, delay: Callable[[], int] = lambda: 0, **options: object,
     ) -> None:  # fmt: skip
         extra = {"num_cpu_blocks": num_cpu_blocks, "lazy_offload": lazy_offload}
+        extra["gigabytes_per_second"] = gigabytes_per_second
         config = {"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": extra}
         super().__init__(*args, predicted=False, kv_transfer_config=config, **options)
         self.connector = self.scheduler.connector

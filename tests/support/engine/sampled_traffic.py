@@ -69,14 +69,12 @@ class Apart:
 
     def __init__(self, config: EngineConfig, model: LoadedModel) -> None:
         self.engines = [LLMEngine.from_model(config, model, clock=VirtualClock()) for _ in "PD"]
-        cores = [engine.core for engine in self.engines]
         first, second = (
             (it.scheduler, it.bus, Link(it.clock, 0), BlockBytes(it.runner.plain.kv_caches))
-            for it in cores
+            for it in (engine.core for engine in self.engines)
         )
-        producer = cores[0].scheduler.connector = KVProducer(*first, 0.5)
-        fetch = lambda sequence, hashes: Fetch(producer, hashes)  # noqa: E731
-        cores[1].scheduler.connector = KVConsumer(*second, fetch, "P")
+        producer = first[0].connector = KVProducer(*first, 0.5)
+        second[0].connector = KVConsumer(*second, lambda _, asked: Fetch(producer, asked), "P")
         self.inspect, self.late = self.engines[1].inspect, {}
 
     def add_request(self, request_id: str, *request: object) -> None:
