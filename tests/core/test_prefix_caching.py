@@ -3,6 +3,8 @@
 In the drawings `[0 1 2 3]` is a full block and `[4 5 . .]` a partial one.
 """
 
+from unittest.mock import Mock
+
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
 
@@ -74,16 +76,12 @@ def test_a_repeated_prompt_computes_only_tokens_outside_cached_blocks(num_tokens
 
 
 def test_each_block_is_hashed_once_across_steps_chunks_and_preemptions(monkeypatch):
-    hashed = []
-
-    def hash_and_note(parent, token_ids, extra_keys):
-        hashed.append((parent, tuple(token_ids)))
-        return hash_block_tokens(parent, token_ids, extra_keys)
-
-    monkeypatch.setattr(kv_cache_manager, "hash_block_tokens", hash_and_note)
+    hashes = Mock(wraps=hash_block_tokens)
+    monkeypatch.setattr(kv_cache_manager, "hash_block_tokens", hashes)
     engine = WatchedEngine(num_blocks=12, max_num_batched_tokens=6)
     for name, first in (("a", 0), ("b", 40)):
         engine.add(name, list(range(first, first + 14)), max_tokens=16)
     engine.run()
     assert engine.engine.inspect().counters.num_preemptions > 0
+    hashed = [(parent, tuple(ids)) for (parent, ids, _), _ in hashes.call_args_list]
     assert len(hashed) == len(set(hashed)) == 2 * ((14 + 15) // 4)

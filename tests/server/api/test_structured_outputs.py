@@ -6,7 +6,7 @@ from typing import Literal
 import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
-from support.server.live_server import LiveServer
+from support.server.live_server import LiveServer, joined
 
 MODEL = "tiny-random"
 MESSAGES = [{"role": "user", "content": "Describe an animal."}]
@@ -42,12 +42,11 @@ def test_every_way_to_ask_gives_the_form_on_every_route(tiny_server: LiveServer,
     fields = {"n": 2, "seed": 3, "max_tokens": 80, **way}
     client = tiny_server.openai()
     chat = client.chat.completions.create(model=MODEL, messages=MESSAGES, extra_body=fields)
-    texts, streamed = [choice.message.content for choice in chat.choices], [""] * 2
-    asked = {"messages": MESSAGES, "extra_body": fields}
-    for chunk in client.chat.completions.create(model=MODEL, stream=True, **asked):
-        for choice in chunk.choices:
-            streamed[choice.index] += choice.delta.content or ""
-    assert streamed == texts
+    texts = [choice.message.content for choice in chat.choices]
+    chunks = client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, stream=True, extra_body=fields
+    )
+    assert joined(chunks, lambda choice: choice.delta.content or "") == dict(enumerate(texts))
     whole = client.completions.create(model=MODEL, prompt="An animal:", extra_body=fields)
     texts += [choice.text for choice in whole.choices]
     assert {choice.finish_reason for choice in (*chat.choices, *whole.choices)} == {"stop"}

@@ -6,7 +6,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -142,6 +142,19 @@ def error_of(answer: httpx2.Response) -> tuple[int, str]:
     assert error.keys() == {"message", "type", "param", "code"}
     assert 10 < len(error["message"]) < 600 and "Traceback" not in error["message"]
     return answer.status_code, error["code"]
+
+
+def joined(chunks: Iterable, text_of: Callable[[object], str]) -> dict[int, str]:
+    """The texts of a stream by index; fails unless each choice ends once, with its last chunk."""
+    texts, ended, ids = {}, set(), set()
+    for chunk in chunks:
+        ids.add((chunk.id, chunk.created, chunk.model))
+        for choice in chunk.choices:
+            assert choice.index not in ended
+            texts[choice.index] = texts.get(choice.index, "") + text_of(choice)
+            ended |= {choice.index} if choice.finish_reason is not None else set()
+    assert len(ids) == 1 and ended == texts.keys()
+    return texts
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
