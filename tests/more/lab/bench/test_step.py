@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
+from support.engine.engine_fakes import run_to_the_end
 
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
@@ -21,9 +22,8 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine):
     def tokens(watched: AbstractContextManager) -> list[int]:
         RandomRequests(engine, seed=7).add(20, max_tokens=6)
         with watched:
-            while engine.has_unfinished_requests():
-                outputs = engine.step()
-        return outputs[0].outputs[0].token_ids
+            (output,) = run_to_the_end(engine).values()
+        return output.outputs[0].token_ids
 
     stopwatch = Stopwatch(MonotonicClock().now)
     assert tokens(nullcontext()) == tokens(watch_parts(engine, stopwatch))
