@@ -4,7 +4,7 @@ import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output, prompt
 from support.engine.random_histories import TieredEngine
 
-from minivllm.config import EngineConfig, KVTransferConfig
+from minivllm.config import EngineConfig
 from minivllm.core.invariants import check_invariants
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError, SamplingError
@@ -223,6 +223,7 @@ def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth(monkeypa
     "given, message",
     [
         ({"kv_connector": "LMCacheConnectorV1"}, "kv_connector must be one of SimpleCPUOffload"),
+        ({"enable_prefix_caching": False}, "leave enable_prefix_caching on"),
         ({"kv_role": "kv_both"}, "must have the fields kv_connector, and may have kv_role"),
         ({"cpu_bytes_to_use": 0}, "cpu_bytes_to_use must be a whole number, at least 1; got 0"),
         ({"cpu_bytes_to_use": 7}, r"cpu_bytes_to_use \(7\) cannot hold even one block \(4 KiB\)"),
@@ -236,20 +237,12 @@ def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth(monkeypa
     ],
 )
 def test_a_wrong_option_is_one_sentence(given: dict, message: str):
-    extra = {} if given.keys() & {"kv_connector", "kv_role"} else given
-    connector = {"kv_connector": "SimpleCPUOffloadConnector"} if extra else given
+    engine = {name: value for name, value in given.items() if name == "enable_prefix_caching"}
+    is_whole = given.keys() & {"kv_connector", "kv_role"}
+    connector = given if is_whole else {"kv_connector": "SimpleCPUOffloadConnector"}
+    connector |= {"kv_connector_extra_config": {} if is_whole or engine else given}
     runner = FakeRunner(8, 4)
     runner.block_bytes = 4096
     with pytest.raises(ConfigError, match=message):
-        config = EngineConfig(
-            model="fake", kv_transfer_config={**connector, "kv_connector_extra_config": extra}
-        )
+        config = EngineConfig(model="fake", kv_transfer_config=connector, **engine)
         LLMEngine(config, runner, FakeTokenizer())
-
-
-def test_a_tier_needs_the_prefix_cache():
-    with pytest.raises(ConfigError, match="leave enable_prefix_caching on"):
-        EngineConfig(
-            kv_transfer_config=KVTransferConfig(kv_connector="SimpleCPUOffloadConnector"),
-            enable_prefix_caching=False,
-        )
