@@ -1,7 +1,7 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
-Ten times a second, the app reads new events and draws the current moment of the recording. The
-engine never waits for the dashboard. The keys call methods of the app's parts (`keys/commands.py`).
+Ten times a second, the app reads new events and draws the current moment of the recording; where
+drawing is slow, it leaves out frames. The engine never waits for the dashboard. The keys call methods of the app's parts (`keys/commands.py`).
 
     source = InProcessSource(header)
     engine.subscribe(source.put)
@@ -45,6 +45,10 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 FRAMES_PER_SECOND = 10
 SECONDS_OF_EVENTS = 0.04
 """Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
+MOST_OF_A_CORE = 0.08
+"""For drawing. The engine may need every core."""
+_MOST_DEBT = 0.04
+"""Seconds: after a slow drawing, such as a new screen's first one, the next soon follows."""
 
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 """Names of the screens and of their modules in `screens`, in the order of the keys 1 to 7."""
@@ -123,6 +127,9 @@ class DashboardApp(Dashboard):
         self._first_step = first_step
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
+        self._is_stale, self._read_at = False, time.thread_time()
+        self._credit = self.allowance = MOST_OF_A_CORE / FRAMES_PER_SECOND
+        """Seconds for drawing that are left, and those that each frame adds."""
 
     def _make_screen(self, name: str) -> DashboardScreen:
         # Import late, so that the first frame does not wait for the other screens.
@@ -189,7 +196,9 @@ class DashboardApp(Dashboard):
             self.context.second.source.close()
 
     def _frame(self) -> None:
-        now = time.monotonic()
+        now, drawn = time.monotonic(), time.thread_time() - self._read_at
+        credit = min(self._credit + self.allowance - drawn, self.allowance)
+        self._credit = max(credit, -_MOST_DEBT)
         changed = self.race_keys.tick() | self.engine_keys.select_asked()
         changed |= self._end_stop() | self._begin_stop()
         changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)
@@ -209,7 +218,12 @@ class DashboardApp(Dashboard):
         holds = summary is not None and summary.holds(self.context.own.recording.head)
         if self.context.finished is not None and not holds:
             self.context.finished, changed = None, True
-        if self._badge_may_change() or changed:  # it remembers what it has seen
+        self._is_stale |= self._badge_may_change() | changed
+        self._read_at = time.thread_time()
+        if self._credit < 0:
+            return
+        if self._is_stale:
+            self._is_stale = False
             self.draw()
         elif holds and self.context.finished is not summary and is_live:
             self.context.finished = summary
@@ -234,7 +248,10 @@ class DashboardApp(Dashboard):
             return False
         if tour.stop.then and (self.has_sentences or self.screen is not self.dashboard_screen):
             return False
-        if tour.stop.command == "race.start" and (race is None or race.state == "running"):
+        # A race stays until its verdict, unless the user leaves its screen.
+        is_watched = self.context.behind is not None and not self.context.transport.at_end
+        is_racing = race is None or race.state == "running" or is_watched
+        if tour.stop.command == "race.start" and is_racing:
             tour.is_answered = race is not None  # the window was left: R opens it again
             return race is None
         tour.end()

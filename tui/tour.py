@@ -64,7 +64,7 @@ STOPS = (
         lambda model: not model.fold.waiting or model.fold.step >= 80,
         "Engines once served fixed batches from reserved memory: race this run against one.",
         "race.start",
-        "enter starts the race. It is ready in some seconds, and plays by itself.",
+        "enter starts the race. It plays by itself, and ends with who won and why.",
     ),
     TourStop(
         lambda model: bool(model.fold.running),

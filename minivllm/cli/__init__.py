@@ -57,6 +57,8 @@ its summary.
 """
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
+ABOUT = "A small, fast LLM inference engine that shows its decisions as it runs."
+NEW_HERE = "New here? minivllm tour, then minivllm lesson."
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
@@ -64,24 +66,25 @@ BROKEN_PIPE = 128 + 13
 
 def build_parser(command: str | None = None) -> "Parser":
     """Only `command` gets its options, because adding them imports its module."""
-    parser = Parser(
-        prog="minivllm",
-        usage="%(prog)s [-h] [--version] COMMAND ...",
-        description="A small, fast LLM inference engine that shows its decisions as it runs.",
-        # At the end, which is what a terminal of 24 rows still shows.
-        epilog="New here? minivllm tour, then minivllm lesson.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
-    listed = "\n".join(
+    listed = "".join(
         f"{title}\n" + "".join(f"  {name:<11}  {says}\n" for name, (_, says) in group.items())
         for title, group in GROUPS.items()
     )
+    parser = Parser(
+        prog="minivllm",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
+        description=ABOUT,
+        epilog=f"{listed}\n{NEW_HERE}",  # fits into a terminal of 36 rows
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    about = {"version": f"minivllm {__version__}", "help": argparse.SUPPRESS}
+    parser.add_argument("--version", action="version", **about)
     subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog=parser.prog,
-        title="commands", description=listed,
-    )  # fmt: skip
+        dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog=parser.prog
+    )
     for name, (_, summary) in COMMANDS.items():
         subparser = add_command(subparsers, name, summary)
         if name == command:
@@ -172,7 +175,9 @@ def _run(argv: list[str]) -> int:
     let_waiting_threads_sleep(argv)
     try:
         if not argv:
-            build_parser().print_help(sys.stderr)
+            rows = (f"  {title:<17}  {', '.join(group)}\n" for title, group in GROUPS.items())
+            more = "minivllm --help says what each of them does."
+            print(f"{ABOUT}\n\n{''.join(rows)}\n{NEW_HERE}\n{more}", file=sys.stderr)
             return USAGE_ERROR
         # Before the subcommand, only --help and --version are allowed.
         args = build_parser(argv[0]).parse_args(argv)

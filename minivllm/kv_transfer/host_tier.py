@@ -114,6 +114,7 @@ class SimpleCPUOffloadConnector(KVConnector):
     # ---- loads ----
 
     def get_num_new_matched_tokens(self, sequence: Sequence, num_computed_tokens: int) -> int:
+        """Look up the blocks after the hits, and save what their load will push out of the pool."""
         if sequence.wants_prompt_logprobs:  # every prompt token must be computed
             return 0
         size = self._manager.block_size

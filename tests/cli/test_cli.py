@@ -13,7 +13,7 @@ import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.patience import SOON
 
-from minivllm.cli import loading, main
+from minivllm.cli import COMMANDS, loading, main
 from minivllm.cli.terminal import show
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -26,7 +26,6 @@ LAST = Recording(LOG).last_step
 @pytest.mark.parametrize(
     ("command", "status", "words"),
     [
-        ("", 2, "  demo  "),
         ("demo --scenario nothing", 2, "usage: minivllm demo"),
         ("demo --slow -1", 2, "usage: minivllm demo"),
         ("generate x --block-size 0", 2, "block_size must be a whole number, at least 1"),
@@ -126,6 +125,13 @@ def test_help_names_every_command_and_is_status_0(tmp_path):
     assert helped.returncode == 0 and helped.stderr == ""
     commands = ("generate", "chat", "serve", "demo", "lesson", "exercise", "compare", "bench")
     assert all(f"  {command} " in helped.stdout for command in commands)
+    assert len(helped.stdout.splitlines()) < 36
+
+
+def test_without_a_command_all_of_them_fit_into_a_small_terminal(capsys):
+    assert main([]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) < 24 and all(command in said for command in COMMANDS)
 
 
 def test_the_house_model_writes_the_same_story_in_a_process_as_in_this_one(tmp_path, capsys):

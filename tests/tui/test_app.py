@@ -121,8 +121,8 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
     async def script(pilot: Pilot) -> None:
         for shown in app.screen.query(Panel):
             # Count painted rows; Textual keeps the unchanged ones.
-            original = shown.render_line
-            shown.render_line = lambda y, shown=shown, original=original: (
+            original = shown._segments
+            shown._segments = lambda y, shown=shown, original=original: (
                 painted.append(shown.id),
                 original(y),
             )[1]

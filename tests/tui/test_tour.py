@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from support.tui.driven_app import app_for, drawn, drive, frame, show_screen, until
 from support.tui.key_seat import FakeControl
+from support.tui.memory_recording import transport_of
 from textual.pilot import Pilot
 
 from minivllm.tui.control import Entry
@@ -66,7 +67,9 @@ def test_a_tour_watches_what_it_selects_so_its_last_stop_has_a_choice(memory_pre
     drive(app, script)
 
 
-def test_the_stop_of_the_race_stays_until_the_race_runs(memory_pressure, monkeypatch) -> None:
+def test_the_stop_of_the_race_stays_until_the_race_has_its_verdict(
+    memory_pressure, monkeypatch
+) -> None:
     app = app_for(memory_pressure.run(60), control=FakeControl(pauses_with_picture=True))
     tour = app.context.tour = Tour((STOPS[4], STOPS[5]))
     race = SimpleNamespace(state="running", sides=None, names=Entry(), part=0.5, sentence="")
@@ -83,7 +86,12 @@ def test_the_stop_of_the_race_stays_until_the_race_runs(memory_pressure, monkeyp
         await until(pilot, lambda: app.context.race is race)
         await frame(app)
         assert tour.number == 1 and tour.is_answered
-        race.state = "failed"
+        race.state = "over"
+        side = transport_of(memory_pressure.run(), 0)
+        app.context.behind, app.context.transport = (app.context.transport, None), side
+        await frame(app)
+        assert tour.number == 1, "it plays"
+        side.to_live()
         await until(pilot, lambda: tour.number == 2)
 
     drive(app, script)

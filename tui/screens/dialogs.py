@@ -56,13 +56,11 @@ class AskScreen(ModalScreen[str | None]):
         with Vertical(id="ask") as box:
             box.border_title = self._title
             box.border_subtitle = "enter to confirm, esc to go back"
-            yield Field(self._value, id="answer")
-            yield from self.numbers()
+            yield from self.fields()
             yield Static(Content(self._hint), id="hint")
 
-    def numbers(self) -> Iterable[Widget]:
-        """Further input fields, for subclasses."""
-        return ()
+    def fields(self) -> Iterable[Widget]:
+        yield Field(self._value, id="answer")
 
     def on_input_submitted(self) -> None:
         self.enter()
@@ -85,7 +83,8 @@ class QuestionScreen(AskScreen):
             " the prompt's blocks.",
         )
 
-    def numbers(self) -> Iterable[Widget]:
+    def fields(self) -> Iterable[Widget]:
+        yield from super().fields()
         usual = Question("")
         with Horizontal(id="numbers"):
             for name, (kind, _) in _NUMBERS.items():
@@ -147,8 +146,9 @@ class RaceScreen(AskScreen):
             self.query_one(f"#{id}", Input).value = name
         self.query_one("#hint", Static).update(Content(self._questions()))
 
-    def numbers(self) -> Iterable[Widget]:
-        yield Field(self._second, id="second", select_on_focus=True)
+    def fields(self) -> Iterable[Widget]:
+        for label, id, name in (("A", "answer", self._value), ("B", "second", self._second)):
+            yield Horizontal(Static(label), Field(name, id=id))
 
     def enter(self) -> None:
         names = [self.query_one(f"#{id}", Input).value.strip() for id in ("answer", "second")]

@@ -13,7 +13,6 @@ never find the rest of the chain, because they start at the prompt's first block
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import compress, count
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -22,10 +21,9 @@ from minivllm.events.state import BlockState
 from minivllm.tui.state.model import DashboardModel
 
 
-def shared_blocks(blocks: Sequence[BlockState]) -> Iterator[int]:
-    """The blocks that several sequences hold. Without a loop in Python, for each frame needs it."""
-    counts = map(attrgetter("ref_cnt"), blocks)
-    return compress(count(), map((1).__lt__, counts))
+def shared_blocks(blocks: Sequence[BlockState]) -> list[int]:
+    """The blocks that several sequences hold."""
+    return [block_id for block_id, block in enumerate(blocks) if block.ref_cnt > 1]
 
 
 class Node(NamedTuple):

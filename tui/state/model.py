@@ -10,7 +10,7 @@ Keep all state in `_Remembered`: state elsewhere would be wrong after a rewind.
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from types import MethodType
 
 import msgspec
@@ -34,6 +34,7 @@ RATE_WINDOW = 2.0
 """The average of tokens per second covers this many seconds of engine time."""
 _RATE_ENTRIES = 256
 """Maximum number of steps in that average."""
+_STEPS_OF_A_PACE = 8
 SEQUENCES_KEPT = 64
 """Number of ended sequences that the ledger keeps for the panels."""
 
@@ -242,6 +243,13 @@ class DashboardModel:
             return None
         (t0, tokens0), (t1, tokens1) = self._rate[0], self._rate[-1]
         return (tokens1 - tokens0) / (t1 - t0)
+
+    def is_slowed(self) -> bool:
+        """Whether the pauses before the last steps were longer than the steps, as in the demo."""
+        last = self.steps.records[-_STEPS_OF_A_PACE:]
+        return len(last) == _STEPS_OF_A_PACE and all(
+            record.t - before.t > 2 * sum(record.seconds) > 0 for before, record in pairwise(last)
+        )
 
     def tokens_per_step(self) -> float | None:
         """Recent output tokens per step; None before two steps have ended."""

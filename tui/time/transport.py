@@ -116,15 +116,16 @@ class Transport:
 
     def step(self, by: int) -> None:
         """Go to the end of the next or previous step; inside a step, to the step's end or start."""
-        if by > 0:
-            if not self.at_end:
-                inside = self.position < self.recording.step_end(self._step_here())
-                step = self._step_here() if inside else self.recording.step_of(self.position)
-                self._pause_at(self.recording.step_end(step))
-            else:
-                self._pause_at(self.position)
+        here = self._step_here()
+        is_torn = self.state == "live" and self.view.steps.current is not None
+        if by < 0 or is_torn:  # a live step that is not over is no place to stay
+            self._pause_at(self.recording.step_begin(here) if self.position else 0)
+        elif self.at_end:
+            self._pause_at(self.position)
         else:
-            self._pause_at(self.recording.step_begin(self._step_here()) if self.position else 0)
+            inside = self.position < self.recording.step_end(here)
+            step = here if inside else self.recording.step_of(self.position)
+            self._pause_at(self.recording.step_end(step))
 
     def event(self, by: int) -> None:
         self._pause_at(self.position + by)

@@ -104,7 +104,7 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
             if not headless:
                 other = "burst" if scenario.name == "memory-pressure" else "memory-pressure"
                 usual = f"Next: minivllm lesson (6 minutes), or minivllm demo --scenario {other}"
-                note(f"{saved}\n{NEXT if tour else usual}".lstrip())
+                note(f"{saved}\n{NEXT if tour and tour.is_over else usual}".lstrip())
             interrupt = error or interrupt
         if interrupt is not None:
             raise interrupt

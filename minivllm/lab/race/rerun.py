@@ -1,7 +1,7 @@
 """Serves the requests of a `RecordedRun` with another configuration, and records it.
 
 Engine, scheduler and memory are the real ones. Only the model is replaced: every sequence gets the
-tokens of the recording, and a step takes as long as a fit to the recording's steps predicts. So
+tokens of the recording, and a step takes as long as `recorded` predicts. So
 both sides of a race do the same work on the same machine, even if its model is not here.
 """
 
@@ -167,7 +167,9 @@ def rerun(
     blocks, longest = config.num_gpu_blocks_override, config.max_model_len
     runner = ScriptedRunner(blocks, longest, next_token, spend)
     engine = LLMEngine(config, runner, _tokenizer(run), clock=clock)
-    arrivals = [(request.at, _sender(engine, request)) for request in requests]
+    # Just before the end of the same step, even if its time is added up from another beginning.
+    early = 1 - 1e-9
+    arrivals = [(early * request.at, _sender(engine, request)) for request in requests]
     with LogWriter(path, _header(engine, run.header)) as writer:
         engine.subscribe(writer.write)
         engine.subscribe(listener)

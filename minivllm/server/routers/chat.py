@@ -71,6 +71,7 @@ async def _request(service: EngineService, body: ChatCompletionRequest) -> NewRe
             await service.prepare_grammar(schema)
     await service.prepare_grammar(grammar)
     prompt = await service.to_prompt(token_ids, body.cache_salt)
+    prompt["prompt"] = messages[-1].get("content")  # for the dashboard: the model gets the ids
     return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0, grammar)
 
 

@@ -33,13 +33,13 @@ def test_the_fold_equals_vllms_own_state_after_every_call(first, last, tmp_path)
 
 
 @needs_vllm
-@pytest.mark.parametrize("way", ["in-step", "run-ahead", "drafts"])
+@pytest.mark.parametrize(
+    "way", ["in-step", "run-ahead", pytest.param("drafts", marks=pytest.mark.slow)]
+)
 def test_the_fold_equals_a_vllm_that_serves_smollm2(way, tmp_path, monkeypatch):
     path = tmp_path / "run.jsonl"
-    own_process = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "MINIVLLM_RECORD_VERIFY": "1"}
-    for name, value in (own_process | {"MINIVLLM_RECORD": str(path)}).items():
-        monkeypatch.setenv(name, value)
-    (result,) = run_with_vllm(REAL_MODEL, resolve_for_transformers("smollm2"), way)
+    monkeypatch.setenv("MINIVLLM_RECORD_VERIFY", "1")
+    (result,) = run_with_vllm(REAL_MODEL, resolve_for_transformers("smollm2"), way, path)
     assert result["difference"] is None and result["num_checks"] > 200
     recording = Recording(path, MODELS)
     counters, events = recording.head.fold.counters, recording.events(0, len(recording))

@@ -12,7 +12,7 @@ from gguf.quants import quantize
 from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
-from support.model.tiny_models import checkpoint_of
+from support.model.tiny_models import GRANITE_FACTORS, checkpoint_of
 
 ARCHITECTURES = [
     "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "gemma3",
@@ -23,14 +23,10 @@ MAX_LENGTH, ORIGINAL_LENGTH, ROPE_THETA, ATTENTION_FACTOR = 512, 256, 5000.0, 1.
 SHORT, LONG = [1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 8.0, 30.0]
 """Divisors of Phi-4-mini's frequencies: half of a head is rotated."""
 _EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
-_GRANITE = {
-    "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5,
-    "logits_scaling": 4.0,
-}  # fmt: skip
 _HF_KEYS = {
     "smollm3": {"num_hidden_layers": 4},  # every fourth layer does not rotate
-    "granite": _GRANITE,
-    "granitemoe": _GRANITE | _EXPERTS,
+    "granite": GRANITE_FACTORS,
+    "granitemoe": GRANITE_FACTORS | _EXPERTS,
     "qwen3moe": _EXPERTS | {"moe_intermediate_size": 32, "norm_topk_prob": True},
     # llama.cpp wants as many heads of keys as of queries
     "olmoe": _EXPERTS | {"num_key_value_heads": HEADS, "eos_token_id": 2},
@@ -53,7 +49,7 @@ _HF_KEYS = {
 }  # fmt: skip
 """Architecture -> keys of its config that the others lack."""
 _SCALES = {
-    "embedding_scale": 12.0, "attention.scale": 0.25, "residual_scale": 0.5, "logit_scale": 4.0,
+    "embedding_scale": 12.0, "attention.scale": 0.25, "residual_scale": 0.22, "logit_scale": 4.0,
 }  # fmt: skip
 _METADATA = {
     "granite": {f"granite.{key}": scale for key, scale in _SCALES.items()},

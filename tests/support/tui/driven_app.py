@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from math import inf
 
 import textual.app
 import textual.pilot
@@ -63,7 +64,7 @@ def drive(
 
     No timer draws frames: `until` and `settle` do.
     """
-    app.set_interval = frames = Frames()
+    app.set_interval, app.allowance = frames, _ = Frames(), inf
     app.frames = frames
 
     async def main() -> None:

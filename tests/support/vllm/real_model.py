@@ -1,11 +1,12 @@
 """Serves a real model with vLLM, recorded and compared after every call.
 
-python real_model.py CHECKPOINT WAY        with a Python that has vLLM
+python real_model.py CHECKPOINT WAY FILE        with a Python that has vLLM
 
 WAY: in-step, run-ahead or drafts.
 """
 
 import json
+import os
 import sys
 from collections import deque
 
@@ -13,14 +14,15 @@ from vllm import LLM, SamplingParams
 
 from minivllm.vllm.scheduler import RecordingScheduler, _RecordingAsyncScheduler
 
-SIZES = {"block_size": 32, "num_gpu_blocks_override": 9, "max_num_seqs": 4, "max_model_len": 160,
+SIZES = {"block_size": 32, "num_gpu_blocks_override": 8, "max_num_seqs": 4, "max_model_len": 160,
          "max_num_batched_tokens": 64}  # fmt: skip
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
 RULES = "You are a careful clerk. " + "Repeat each word of the letter, one after the other. " * 6
 LETTERS = "the ship is late", "one two three one two three", "rain and rain and rain", "yes"
 
 
-def main(checkpoint: str, way: str) -> None:
+def main(checkpoint: str, way: str, path: str) -> None:
+    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "MINIVLLM_RECORD": path}
     more = {"speculative_config": NGRAM} if way == "drafts" else {}
     more["scheduler_cls"] = RecordingScheduler if way != "run-ahead" else _RecordingAsyncScheduler
     llm = LLM(checkpoint, dtype="float32", enforce_eager=True, **SIZES, **more)

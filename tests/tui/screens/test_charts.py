@@ -97,6 +97,9 @@ def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_
     assert rates.values[0] is None and counts[-1] == 4
     assert rates.values[1:] == pytest.approx([count / 0.04 for count in counts[1:]])
     assert model.tokens_per_second() == pytest.approx(sum(rates.values[1:]) / 8)
+    assert not model.is_slowed(), "half of the time is work"
+    model.steps.records = [msgspec.structs.replace(r, t=2 * r.t) for r in model.steps.records]
+    assert model.is_slowed()
 
 
 @given(st.lists(st.none() | st.floats(0, 1e6), max_size=50), st.floats(0, 1e6), st.integers(1, 9))

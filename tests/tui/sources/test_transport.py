@@ -57,6 +57,15 @@ def test_any_walk_ends_at_the_fold_of_the_earlier_events(moves: list[str], walke
         assert known(transport.view) == known(slow)
 
 
+def test_a_step_from_a_live_moment_inside_a_step_does_not_stay_inside(walked) -> None:
+    for cut in range(100, 200, 3):
+        source = InProcessSource(walked.header, walked.events[:cut], codec=MODELS)
+        transport = Transport(source)
+        transport.tick(0.0, 60.0)
+        transport.step(1)
+        assert transport.state == "paused" and transport.view.steps.current is None
+
+
 def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_prefix) -> None:
     transport = transport_of(shared_prefix.run(30), "paused")
     transport.change_speed(+1)

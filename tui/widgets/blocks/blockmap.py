@@ -124,6 +124,7 @@ class BlockMap(Panel):
             if grid.blocks_per_cell == 1 and _HIT[0] not in legend and not lines[-1]:
                 signs = explain(*signs, *more), explain(*_SIGNS, *more, gap=" "), explain(*_SIGNS)
                 lines[-1] = first_that_fits(width, *signs)
+                legend = _legend(grid.blocks_per_cell, width, (), ())
             lines.append(legend)
         return lines
 

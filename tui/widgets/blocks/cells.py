@@ -24,6 +24,7 @@ from minivllm.tui.state.model import DashboardModel
 FILL = "▁▁▂▃▄▅▆▇█"
 """Glyphs for the fill of a block in eighths. An empty block with an owner still shows a line."""
 CACHED, EMPTY, SEVERAL = "░", "·", "+"
+_EIGHTHS = {glyph: eighths for eighths, glyph in enumerate(FILL)}
 _WHOLE = (FILL[-1], EMPTY)
 """If all cells of a group are equal and have one of these glyphs, the group looks like the cell."""
 
@@ -155,17 +156,18 @@ def _group(members: tuple[Cell, ...]) -> Cell:
     # Cached, because most groups are the same as in the last frame.
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
-    used = [cell for cell in members if cell.glyph in FILL]
-    sign = next((cell.sign for cell in members if cell.sign is not None), None)
-    changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
-    if used:
-        marks = {cell.mark for cell in used}
-        is_single = len(marks) == 1
-        style = used[0].style.rstrip("!") if is_single else "text"
-        # Tokens and not blocks, so that allocated memory without a token does not look full.
-        eighths = sum(FILL.rindex(cell.glyph) for cell in used)
-        glyph = FILL[max(eighths // len(members), 1)]
-        return Cell(glyph, marks.pop() if is_single else SEVERAL, style + changed, sign)
-    if any(cell.glyph == CACHED for cell in members):
+    eighths, styles, changed, sign, is_cached = 0, {}, "", None, False
+    for cell in members:  # one loop: this is a good part of a frame
+        if cell.glyph in _EIGHTHS:
+            # Tokens and not blocks, so that allocated memory without a token does not look full.
+            eighths += _EIGHTHS[cell.glyph]
+            styles[cell.mark] = cell.style.rstrip("!")
+        is_cached = is_cached or cell.glyph == CACHED
+        changed = "!" if cell.style.endswith("!") else changed
+        sign = sign or cell.sign
+    if eighths:
+        mark, style = styles.popitem() if len(styles) == 1 else (SEVERAL, "text")
+        return Cell(FILL[max(eighths // len(members), 1)], mark, style + changed, sign)
+    if is_cached:
         return Cell(CACHED, EMPTY, "cached" + changed, sign)
     return Cell(EMPTY, EMPTY, "faint" + changed, sign)

@@ -16,8 +16,8 @@ class RaceLine(Sentences, can_focus=False):
     HELP_TEXT = (
         "R serves the requests of this run again with two configurations, by default in equal memory."
         " Both sides use the real scheduler and the real memory management. The model does not run:"
-        " each token is the recording's, and each step takes as long as the recording's steps"
-        " suggest. Pauses between steps are left out. S switches the clock: the same second shows"
+        " each token is the recording's, and steps take SmolLM2's times, scaled to this machine's"
+        " seconds, so each race ends alike. Pauses between steps are left out. S switches the clock: the same second shows"
         " who is faster, the same step shows the decisions side by side."
     )
 

@@ -27,7 +27,8 @@ class Header(Panel, can_focus=False):
     HELP_TEXT = (
         "The model, the type of the weights in its files (in memory they can be wider),"
         " the number of the last step, output tokens per second (per step on a"
-        " virtual clock, as in lessons), and the share of all prompt tokens that came from"
+        " virtual clock, as in lessons; slowed: most of each second is a pause between steps, as in"
+        " the demo), and the share of all prompt tokens that came from"
         " the prefix cache. The right end says LIVE, PAUSED, or that the engine runs on while"
         " the picture is paused. Blocks are in use, cached (free,"
         " but a prompt can still hit them) or empty; on a wide line, the memory of those in use."
@@ -144,8 +145,9 @@ class Header(Panel, can_focus=False):
         yield _opens("blocks", (label, "muted"), *counts)
         if not model.pace.is_timed and (per_step := model.tokens_per_step()) is not None:
             yield _opens("scheduler", (f"{per_step:,.1f}", "text*"), (" tok/step", "muted"))
-        elif model.pace.is_timed and (rate := model.tokens_per_second()) is not None:
-            yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (" tok/s", "muted"))
+        unit = " tok/s, slowed" if model.is_slowed() else " tok/s"
+        if model.pace.is_timed and (rate := model.tokens_per_second()) is not None:
+            yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (unit, "muted"))
         if hits is not None:
             where = " of new prompts" if width >= _ROOM_FOR_LABELS else ""
             yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"), (where, "muted"))

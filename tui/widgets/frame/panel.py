@@ -8,16 +8,16 @@ A panel is a single widget, because many are slow: drawing a map of a thousand b
 thirds of a processor core with a thousand widgets, but only a twentieth of a core with lines.
 """
 
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import ClassVar, Self
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import TRANSPARENT
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.geometry import Offset, Region
+from textual.geometry import Offset, Region, Spacing
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
@@ -27,7 +27,7 @@ from textual.widget import Widget
 
 from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, Link, highlight, targets_of
+from minivllm.tui.draw.lines import Line, Link, highlight, targets_of, text_of, width_of
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection, Target
 from minivllm.tui.draw.theme import Palette
@@ -74,10 +74,11 @@ class Panel(Widget, can_focus=True):
         self._title, self._is_titled = "", True
         self._soon: Timer | None = None
         self._palette = Palette(dark=True)
+        self._gutter: Spacing | None = None
         self._ground: Style | None = None
         self._room: Style | None = None
-        """The panel's `rich_style`, and the style of what is empty: finding them takes longer than
-        drawing a row."""
+        """The gutter, the panel's `rich_style`, and the style of what is empty: finding them takes
+        longer than drawing a row."""
         self._styles: dict[tuple[str] | tuple[str, Link], Style] = {}
         """Style name, and what a click does -> the palette's style on that ground."""
         self._width = 0  # for which `_lines` were drawn
@@ -114,10 +115,11 @@ class Panel(Widget, can_focus=True):
         self._model = model
         if not self.display or not self.is_attached:
             return
-        width, height = self.content_size
+        gutter, whole = self.gutter, self.outer_size
+        width, height = whole.width - gutter.width, whole.height - gutter.height
         if width <= 0:
             return
-        self._width, gutter = width, self.gutter
+        self._width = width
         title = self.title(model, width)
         if not self.styles.border_left[0]:
             title = f" {title} "  # without corners, the border would touch the words
@@ -136,9 +138,11 @@ class Panel(Widget, can_focus=True):
             changed.add(-gutter.top)
         if changed:
             self._changed |= changed
-            # Whole rows, with the border: Textual would have to cut a part out of a row.
-            left, whole = -gutter.left, self.outer_size.width
-            super().refresh(*(Region(left, y, whole, 1) for y in changed))
+            # Whole rows, with the border: Textual would have to cut a part out of a row. Not by
+            # `refresh`, which sends two messages for each panel.
+            self._set_dirty(*(Region(-gutter.left, y, whole.width, 1) for y in changed))
+            self.screen._dirty_widgets.add(self)
+            self.screen.check_idle()
 
     def show_again(self) -> None:
         """Draw the last model again, after a change of the selection or size."""
@@ -163,7 +167,12 @@ class Panel(Widget, can_focus=True):
         """Textual calls this when the style sheet gives the panel another background."""
         super().notify_style_update()
         self._styles.clear()
-        self._ground = self._room = None
+        self._gutter = self._ground = self._room = None
+
+    @property
+    def gutter(self) -> Spacing:
+        self._gutter = self._gutter or super().gutter
+        return self._gutter
 
     def on_resize(self, event: Resize) -> None:
         self.show_again()
@@ -177,7 +186,7 @@ class Panel(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint changed rows; Textual asks every panel whenever a row of any of them has changed."""
-        filtered = self.opacity < 1 or self.app.no_color
+        filtered = self.styles.opacity < 1 or self.app.no_color
         if filtered or self._painted is None or self._painted[0] != crop:
             self._painted = crop, super().render_lines(crop)
         else:
@@ -191,21 +200,24 @@ class Panel(Widget, can_focus=True):
                 if y < 0 <= at:  # the title
                     rows[at : at + 1] = super().render_lines(Region(crop.x, 0, crop.width, 1))
                 elif 0 <= at < len(rows) and y < height:  # it was higher; now, the border is there
-                    rows[at] = Strip([*before, *self.render_line(y), *after], whole)
+                    rows[at] = Strip([*before, *self._segments(y), *after], whole)
         self._changed.clear()
         return self._painted[1]
 
     def render_line(self, y: int) -> Strip:
         """Textual calls this for each row to repaint, and adds the border."""
+        return Strip(self._segments(y), self._width)
+
+    def _segments(self, y: int) -> Iterable[Segment]:
         line = self._lines[y] if y < len(self._lines) else ()
         known = self._styles.get
         segments = [Segment(s[0], known(s[1:]) or self._style(*s[1:])) for s in line]
         if self._room is None:
             self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
-        free = self._width - sum(cell_len(span[0]) for span in line)
+        free = self._width - width_of(text_of(line))
         if free > 0:
             segments.append(Segment(" " * free, self._room))
-        return Strip(segments, self._width - min(free, 0)).crop(0, self._width)
+        return segments if free >= 0 else Strip(segments, self._width - free).crop(0, self._width)
 
     def _style(self, name: str, *link: Link) -> Style:
         if len(self._styles) > _MAX_STYLES:
