@@ -55,8 +55,10 @@ class Setup:
         if self.router not in ROUTERS:
             raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
         kinds = self.prefill_replicas, self.decode_replicas
-        if any(kinds) and (not all(kinds) or self.replicas > 1):
-            raise ConfigError("Give --prefill-replicas and --decode-replicas, and no --replicas.")
+        is_plain = self.replicas == 1 and self.config.enable_prefix_caching
+        if any(kinds) and not (all(kinds) and is_plain):
+            flags = "--prefill-replicas and --decode-replicas, and no --replicas"
+            raise ConfigError(f"Give {flags}; blocks are found by the prefix cache.")
         if not self.gigabytes_per_second > 0:
             raise ConfigError("--gigabytes-per-second must be more than 0.")
         if self.rate is not None and not self.rate > 0:
