@@ -53,5 +53,6 @@ class NixlOptions(NestedConfig):
     side_channel_host: str = "127.0.0.1"
     """Where the producer listens, and the consumer asks."""
     side_channel_port: Annotated[int, Meta(ge=1, le=65_535)] = 5600
+    """The port there."""
     kv_lease_duration: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
     """Seconds that a producer keeps a prompt's blocks, and that a consumer waits for them."""

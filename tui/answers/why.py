@@ -173,6 +173,8 @@ def _held(model: DashboardModel, block_id: int) -> str:
     if any(block_id in kept for kept in model.fold.leases.values()):
         return f"Block {block_id} is kept until another engine has read it, or its lease is over."
     if not owners:
+        if any(block_id in leased for leased in model.fold.leases.values()):
+            return f"Block {block_id} is kept for another engine, which will decode its prompt."
         return (
             f"Block {block_id} is in use, but the block table that holds it is not known at"
             " this moment."

@@ -61,8 +61,10 @@ class Setup:
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)
         kinds = self.prefill_replicas, self.decode_replicas
-        if any(kinds) and (not all(kinds) or self.replicas > 1):
-            raise ConfigError("Give --prefill-replicas and --decode-replicas, and no --replicas.")
+        is_plain = self.replicas == 1 and self.config.enable_prefix_caching
+        if any(kinds) and not (all(kinds) and is_plain):
+            flags = "--prefill-replicas and --decode-replicas, and no --replicas"
+            raise ConfigError(f"Give {flags}; blocks are found by the prefix cache.")
         speculative = self.config.speculative_config
         if (speculative is None) != (self.acceptance_rate is None):
             raise ConfigError(

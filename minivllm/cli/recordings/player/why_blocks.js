@@ -41,6 +41,9 @@ function held(moment, past, id, block) {
     return `Block ${id} is kept until another engine has read it, or its lease is over.`;
   }
   if (!owners.length) {
+    if ([...moment.fold.leases.values()].some((leased) => leased.includes(id))) {
+      return `Block ${id} is kept for another engine, which will decode its prompt.`;
+    }
     return `Block ${id} is in use, but the block table that holds it is not known at this moment.`;
   }
   const [[seqId, logical]] = owners;
