@@ -245,11 +245,10 @@ class DashboardModel:
         return (tokens1 - tokens0) / (t1 - t0)
 
     def is_slowed(self) -> bool:
-        """Whether the pauses before the last steps were longer than the steps, as in the demo."""
-        last = self.steps.records[-_STEPS_OF_A_PACE:]
-        return len(last) == _STEPS_OF_A_PACE and all(
-            record.t - before.t > 2 * sum(record.seconds) > 0 for before, record in pairwise(last)
-        )
+        """Whether most of the last steps waited longer than they took, as in the demo."""
+        last = list(pairwise(self.steps.records[-_STEPS_OF_A_PACE:]))
+        waited = [after.t - before.t > 2 * sum(after.seconds) > 0 for before, after in last]
+        return 2 * sum(waited) > _STEPS_OF_A_PACE
 
     def tokens_per_step(self) -> float | None:
         """Recent output tokens per step; None before two steps have ended."""
