@@ -138,10 +138,10 @@ class KVTransferConfig(NestedConfig):
     """A second memory for keys and values. Raises `ConfigError` for an invalid value."""
 
     option = "kv_transfer_config"
-    kv_connector: Literal["SimpleCPUOffloadConnector"]
-    """`SimpleCPUOffloadConnector`: blocks in the host's memory, see `kv_transfer.host_tier`."""
-    kv_role: Literal["kv_both"] = "kv_both"
-    """The engine stores blocks, and loads them."""
+    kv_connector: Literal["SimpleCPUOffloadConnector", "NixlConnector"]
+    """Blocks in the host's memory (`kv_transfer.host_tier`), or in another engine (`.producer`)."""
+    kv_role: Literal["kv_both", "kv_producer", "kv_consumer"] = "kv_both"
+    """`NixlConnector`: `kv_producer` computes prompts, `kv_consumer` loads their blocks."""
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
     """The connector's own options, which it checks when the engine is built."""
 
@@ -214,8 +214,8 @@ class EngineConfig:
     """
 
     kv_transfer_config: KVTransferConfig | None = None
-    """Keep evicted blocks in a second memory: a `KVTransferConfig` or a dict of its fields, such as
-    `{"kv_connector": "SimpleCPUOffloadConnector"}`. None: they are computed again.
+    """Keep evicted blocks in a second memory, or get a prompt's blocks from another engine: a
+    `KVTransferConfig` or a dict, such as `{"kv_connector": "SimpleCPUOffloadConnector"}`.
     """
 
     # Baselines: the methods that paging and continuous batching replaced. For comparisons only.

@@ -7,7 +7,7 @@
 
 `LLM` only loops over the engine: queue all prompts, run steps until all requests have finished, and
 return the results in the order of the prompts. If a prompt is refused, all queued prompts are
-aborted.
+aborted. What a step does is in `engine/core.py`.
 
 Source: vLLM `vllm/entrypoints/llm.py`.
 """

@@ -14,8 +14,8 @@ from minivllm.tui.sources.source import EventSource
 from minivllm.tui.state.model import DashboardModel
 
 PanelName = Literal[
-    "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree",
-    "mass", "xray", "timelines", "request_detail", "step_history", "finished",
+    "slots", "blockmap", "hostmap", "budget", "waiting", "freequeue", "eventlog", "inspector",
+    "prefix_tree", "mass", "xray", "timelines", "request_detail", "step_history", "finished",
     "choice", "branches", "flat_batch", "experts",
 ]  # fmt: skip
 """Panels that a lesson can highlight."""

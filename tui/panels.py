@@ -10,6 +10,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 _CLASSES: dict[PanelName, tuple[str, str]] = {
     "slots": ("requests", "Slots"),
     "blockmap": ("blocks", "BlockMap"),
+    "hostmap": ("blocks", "HostMap"),
     "budget": ("steps", "Budget"),
     "waiting": ("requests", "Waiting"),
     "freequeue": ("blocks", "FreeQueue"),

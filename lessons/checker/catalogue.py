@@ -15,6 +15,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
 BUG_TASKS = ("the broken rule", "the step that breaks it first", "a step and a rule are given")
 BUG_HINT = "Go through the recording step by step, and compare each with the rules."
+INFO = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))
 POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
 """No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
 
@@ -83,6 +84,8 @@ class Exercise(NamedTuple):
 
     @property
     def readme(self) -> str:
+        if "story" in (parts := self.recipe):
+            return INFO["find_the_bug"].format(name=self.name, title=self.title, **parts)
         return (self.folder / "README.md").read_text(encoding="utf-8")
 
     @property
@@ -160,8 +163,7 @@ class Exercise(NamedTuple):
 @cache
 def exercises() -> tuple[Exercise, ...]:
     """In the order of the course."""
-    entries = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
-    return tuple(Exercise(**entry) for entry in entries)
+    return tuple(Exercise(**entry) for entry in INFO["exercise"])
 
 
 def find_exercise(name: str) -> Exercise:

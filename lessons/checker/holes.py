@@ -25,8 +25,7 @@ def find_holes(exercise: Exercise) -> list[Hole]:
     """In the order of the source. Raises `ExerciseError` if one is missing or has no docstring."""
     functions, found = functions_in(exercise.source), []
     for name in exercise.holes:
-        function = functions.get(name)
-        if function is None or ast.get_docstring(function) is None:
+        if (function := functions.get(name)) is None or ast.get_docstring(function) is None:
             must = f"must be a function of {exercise.module} with a docstring"
             raise ExerciseError(f"{name}, a hole of {exercise.name}, {must}.")
         docstring = function.body[0]

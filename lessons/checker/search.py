@@ -23,8 +23,7 @@ def find_counterexample(
     """The smallest failing case that is found in time; None if all cases agree."""
     deadline = time.monotonic() + shrink_seconds
     for index, (case, expected) in enumerate(cases_of(behaviour, seed)):
-        found = compare(behaviour, case, expected, ask)
-        if found is not None:
+        if (found := compare(behaviour, case, expected, ask)) is not None:
             is_cheap = found.failure is None or found.failure.kind == "raised"
             if is_cheap and shrink_seconds:
                 return _shrunk(found, _drawn(behaviour, seed, index), behaviour, ask, deadline)
@@ -61,8 +60,7 @@ def _shrunk(
         is_smaller = (len(smaller.choices), smaller.choices) < (len(draw.choices), draw.choices)
         if not is_smaller or time.monotonic() > deadline:
             return False
-        found = compare(behaviour, case, list(behaviour.observe(case)), ask)
-        if found is not None:
+        if (found := compare(behaviour, case, list(behaviour.observe(case)), ask)) is not None:
             best, draw = found, smaller
         return found is not None
 

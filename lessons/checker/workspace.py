@@ -49,8 +49,9 @@ class Workspace:
         given = [path.name for path in exercise.recordings] or ["visible_test.py"]
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name in ("README.md", *given):
+            for name in given:
                 shutil.copyfile(exercise.folder / name, folder / name)
+            (folder / "README.md").write_text(exercise.readme, encoding="utf-8")
             shutil.copyfile(FOLDER / "assistants.md", folder / "AGENTS.md")
             file.write_text(start_of(exercise), encoding="utf-8")
         except OSError as error:

@@ -43,6 +43,7 @@ class PanelPlace(NamedTuple):
 VIEWS: dict[PanelName, PanelPlace] = {
     "slots": PanelPlace("Batch slots", "overview"),
     "blockmap": PanelPlace("KV cache", "blocks"),
+    "hostmap": PanelPlace("Host memory", "blocks"),
     "budget": PanelPlace("Token budget", "scheduler"),
     "waiting": PanelPlace("Waiting", "overview"),
     "freequeue": PanelPlace("Free queue", "blocks"),

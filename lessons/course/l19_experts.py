@@ -152,7 +152,7 @@ def _the_price(L: Teacher, crowd: LessonEngine, config: ModelConfig) -> Script:
     )
     yield L.predict(
         f"""Qwen3-30B-A3B has {BILLIONS} billion weights, of which a token takes about {ACTIVE}
-        billion. In bfloat16, how many GB of memory must a GPU have for the weights? [GB]
+        billion. In bfloat16, how many gigabytes of memory do the weights need? [gigabyte]
         - {BF16 * ACTIVE}: That is what one token reads. The next token may choose any expert.
         - {BILLIONS}: A bfloat16 has {BF16} bytes.
         - else: All of them, {BF16} bytes each.

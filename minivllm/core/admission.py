@@ -28,11 +28,11 @@ from minivllm.events.types import DeferReason
 class RequestQueue(ABC):
     """Holds the waiting sequences, and chooses a victim among the running sequences.
 
-        fcfs      first come, first served; the victim is the newest running sequence
+        fcfs      first come, first served; the victim is the one admitted last
         priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
     A sequence that waits for its grammar or for a load keeps its place, and those behind it pass.
-    With fcfs, a preempted sequence goes to the front of the queue; with priority, to its usual
+    With fcfs, a preempted sequence goes before all that arrived later; with priority, to its usual
     place.
     """
 

@@ -146,7 +146,7 @@ class BlockPool:
     ) -> None:  # fmt: skip
         """Set the hash of a full block that is in use, so that later prompts can hit the block.
 
-        seq_id: whose block it is, for the event, unless it is that of the last scheduled sequence
+        seq_id: whose block it is, for the event; None: of the sequence that was scheduled last
         """
         if block.ref_cnt == 0 or block.block_hash is not None:
             raise BlockPoolError(f"{block!r} must be in use and have no hash yet to be cached.")

@@ -54,10 +54,10 @@ def _blocks(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
         for sequence in request.sequences
         for block in sequence.block_table
     )
+    owners += getattr(scheduler.connector, "held", Counter())
     for block in pool.blocks:
         if block.ref_cnt != owners[block.block_id]:
-            detail = f"{block!r} is in {owners[block.block_id]} tables"
-            yield "ref_cnt = entries in block tables", detail
+            yield "ref_cnt = entries in block tables", f"{block!r}: {owners[block.block_id]}"
         if (block.block_id in free) != (block.ref_cnt == 0):
             yield "a block is free exactly if its ref_cnt is 0", f"{block!r}"
 
@@ -108,9 +108,8 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
         yield "every unfinished sequence either waits or runs", f"{unfinished}"
     for sequence in waiting:
-        if sequence in loading:
-            continue
-        if sequence.block_table or sequence.status not in _WAITING:
+        holds = sequence.block_table or sequence.status not in _WAITING
+        if holds and sequence not in loading:
             yield "a waiting sequence holds no block", f"{sequence!r}"
     for sequence in running:
         if sequence.num_computed_tokens > sequence.num_tokens + num_drafts.get(sequence, 0):
@@ -173,7 +172,7 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
     if plan.preempted and any(item.starts_fresh for item in plan.scheduled):
         yield "no sequence is admitted in a step that preempts", f"{plan.preempted}"
     has_work = scheduler.running or scheduler.waiting
-    waits_for_company = any(
+    waits_for_company = getattr(scheduler.connector, "held", None) or any(
         (sequence.deferred or [""])[0]
         in ("batch_delay", "grammar_not_compiled", "waiting_for_remote_kvs")
         for sequence in scheduler.waiting

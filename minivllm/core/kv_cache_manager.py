@@ -79,7 +79,7 @@ class KVCacheManager:
         return -(-num_tokens // self.block_size)
 
     def table_length(self, num_tokens: int) -> int:
-        """Return the length of a block table for `num_tokens` tokens."""
+        """Return the length of a table for `num_tokens` tokens; a contiguous one is always whole."""
         return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
@@ -132,10 +132,11 @@ class KVCacheManager:
         num_copies: how many blocks are needed for copies, besides the table's.
         """
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
+        # The table of a draft model may be longer than its tokens.
+        num_new = max(num_new, 0)
         # A hit on a free block uses up a free block, just as a new block does.
         num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
-        # (the table of a draft model may be longer than its tokens)
-        need = max(num_new, 0) + num_free_hits + num_copies
+        need = num_new + num_free_hits + num_copies
         free = self.pool.num_free_blocks
         return Shortage(need, free) if need > free else None
 
@@ -181,7 +182,7 @@ class KVCacheManager:
         table.append(block)
 
     def writes_to_shared_block(self, sequence: Sequence) -> bool:
-        """Whether the next write of `sequence` goes to a block that has another owner, too."""
+        """Whether the next write of `sequence`, after all that is cached, is to a shared block."""
         index = max(sequence.num_computed_tokens, sequence.num_cached_tokens) // self.block_size
         return index < len(sequence.block_table) and sequence.block_table[index].ref_cnt > 1
 
@@ -215,7 +216,7 @@ class KVCacheManager:
             return
         table = sequence.block_table
         first = num_full = num_tokens // self.block_size
-        while first and table[first - 1].block_hash is None:
+        while first and table[first - 1].block_hash is None:  # back to the last one that has a hash
             first -= 1
         if first < num_full:  # rarely: a block fills up every `block_size` tokens
             self._extend_hashes(sequence, num_tokens)
@@ -235,8 +236,8 @@ class KVCacheManager:
         sequence.block_table.clear()
 
     def shrink(self, sequence: Sequence, num_tokens: int) -> None:
-        """Release the blocks that are not needed for the first `num_tokens` tokens: rejected drafts
-        were written there, and no block has a hash.
+        """Release the blocks that are not needed for the first `num_tokens` tokens. They have no hash:
+        rejected drafts were written there, or nothing yet (after a load).
         """
         needed = self.table_length(num_tokens)
         self._let_go(sequence, sequence.block_table[needed:][::-1])

@@ -69,7 +69,7 @@ class Sequence:
     num_computed_tokens: int = 0
     """Tokens whose keys and values are in the cache, counting those of the planned step."""
     num_cached_tokens: int = 0
-    """Tokens found in the prefix cache at the last admission. They are not written again."""
+    """Tokens found in the prefix cache, or loaded, at the last admission. They are not written."""
     num_preemptions: int = 0
     stop_reason: int | str | None = None
 

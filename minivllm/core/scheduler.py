@@ -1,8 +1,8 @@
 """`Scheduler`: decides how many tokens of each sequence go through the model in each step.
 
 There is no prefill phase and no decode phase. A sequence has `num_tokens` (prompt and output) and
-`num_computed_tokens` (tokens whose keys and values are in the cache). Each step computes tokens so
-that the second number catches up with the first:
+`num_computed_tokens` (tokens whose keys and values are in the cache, or will be after the planned
+step). Each step computes tokens so that the second number catches up with the first:
 
     a new prompt of 40 tokens      40 behind    prefill, in chunks if the budget is small
     a decoding sequence             1 behind    its newest token
@@ -110,10 +110,10 @@ class Scheduler:
             self.waiting.remove(sequence)
         if sequence.slot is not None:
             self.slots.release(sequence, for_fork=pruned)
+        sequence.status = status
         if self.connector is not None:
             self.connector.request_finished(sequence)
         self.kv_cache_manager.free(sequence)
-        sequence.status = status
         sequence.stop_reason = stop_reason
         if pruned:
             request.sequences.remove(sequence)  # a beam search prunes hundreds of sequences
@@ -145,8 +145,9 @@ class Scheduler:
         if self.connector is not None:
             self.connector.begin_step()
         budget = self._spend_budget(plan, now)
+        # Admission stops where a load begins, and then goes on with those behind it.
         while self.connector is not None and self.connector.has_begun():
-            budget = self._schedule_waiting(plan, budget, now)  # those behind a load may pass
+            budget = self._schedule_waiting(plan, budget, now)
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
         budget = self._drafter.add_drafts(plan, budget)
@@ -162,12 +163,12 @@ class Scheduler:
         """
         budget, shortage = self._schedule_running(plan)
         # With `priority`, a victim may already be in the plan. It is then withdrawn, and its blocks
-        # are never written. So register hashes only after all preemptions.
+        # are never written. So register hashes only after all preemptions: there are none later.
         for item in plan.scheduled:
             self._commit(item)
         if shortage is None:
             budget = self._schedule_waiting(plan, budget, now)
-        elif self.waiting:
+        else:  # at least the victim waits
             self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
         return budget
 
@@ -184,7 +185,7 @@ class Scheduler:
             start = sequence.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
             # Skip a beam that waits for a preempted sibling, and a victim of this loop.
-            if num_tokens == 0 or (last_shortage and sequence.status is RequestStatus.PREEMPTED):
+            if num_tokens == 0 or sequence.status is RequestStatus.PREEMPTED:
                 continue
             # In the common case, the last block has room and only one owner: skip the manager.
             table = sequence.block_table
@@ -328,7 +329,7 @@ class Scheduler:
             self._bus.emit(kind, sequence.seq_id, sequence.slot, *tokens)
 
     def _commit(self, item: ScheduledSequence) -> None:
-        """Count the item's tokens as computed. Others can share the blocks that they fill."""
+        """Count the item's tokens, let others share the blocks that they fill, and fork samples."""
         self._advance(item)
         sequence = item.sequence
         self.kv_cache_manager.cache_full_blocks(sequence, sequence.num_computed_tokens)
@@ -338,7 +339,7 @@ class Scheduler:
             item.sampling += [self.fork(sequence) for _ in range(num_unforked)]
 
     def _advance(self, item: ScheduledSequence) -> None:
-        """Count the item's tokens as computed; the last known token predicts the next one."""
+        """Count the item's tokens as computed. The last known one predicts the next: it samples."""
         sequence = item.sequence
         if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
             item.kind = "decode"

@@ -25,7 +25,7 @@ class ScheduledSequence:
 
     sequence: Sequence
     start: int
-    """The sequence's `num_computed_tokens` before this step."""
+    """How many of its tokens are computed before this step, those of prefix hits included."""
     num_tokens: int
     starts_fresh: bool = False
     """The sequence is admitted or resumed in this step, so old state in its batch slot is stale."""

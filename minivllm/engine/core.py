@@ -7,17 +7,18 @@ The first step of a request, `the cat sat`:
     execute    The model computes the 3 tokens, in one pass with those of other sequences. It writes
                their keys and values into the block. The logits of the last token predict the next.
     sample     The sampler draws `on` from these logits. The updater appends it to the sequence,
-               checks whether it ends the request, and decodes its text.
+               checks whether it ends the request, and decodes its text (now, or when it ends).
 
 Now the sequence is one token behind, so the next step computes `on` alone and draws the token after
 it, until one ends the request. Then its slot and blocks are free again.
 
-On a first reading, skip drafts, beams, watchers, errors, and the bus, which takes events away. Then
-read `core/request.py` (what a sequence is), `core/scheduler.py` and `core/kv_cache_manager.py`.
+On a first reading, skip drafts, beams, watchers, errors, the connector (a second memory), and the
+bus, which takes events away. Then read `core/request.py` (what a sequence is), `block_pool.py`,
+`kv_cache_manager.py` and `scheduler.py`, and for errors `engine/runner.py`.
 
 Between phases a request may be queued, but no block may be freed, because other sequences of the
 plan may read it. An error in one sequence (the model raises, logits are NaN, a token has no text)
-fails only the request of that sequence.
+fails only the requests that it hits.
 
 Source: vLLM `vllm/v1/engine/core.py` (`step`), `core/sched/scheduler.py` (`update_from_output`).
 """
@@ -81,15 +82,15 @@ class EngineCore:
             parts = config, runner, self.scheduler, clock, self.bus
             self.scheduler.connector = kv_transfer.create_connector(*parts)
         self.output_processor = OutputProcessor(tokenizer)
-        parts = self.scheduler, self.output_processor, tokenizer.eos_token_ids, self.names
-        self.beams = BeamDriver(*parts, self.watchers.explainer, self.bus)
-        self.updater = RequestUpdater(*parts, self.watchers, self.bus, self.beams)
+        shared = self.scheduler, self.output_processor, tokenizer.eos_token_ids, self.names
+        self.beams = BeamDriver(*shared, self.watchers.explainer, self.bus)
+        self.updater = RequestUpdater(*shared, self.watchers, self.bus, self.beams)
         self.last_plan: SchedulerOutput | None = None
         self._checks_invariants = config.check_invariants
         self._seconds = (0.0, 0.0, 0.0)
 
     def step(self) -> list[RequestOutput]:
-        """Run one step. Returns outputs of the requests that gained a token (see `output_kind`)."""
+        """Run one step. Returns outputs of requests that got a token (see `output_kind`) or failed."""
         plan = self.schedule()
         result = self.execute(plan)
         return self.sample(plan, result)
@@ -185,7 +186,7 @@ class RequestUpdater:
     beams: BeamDriver
 
     def update(self, tokens: list[Drawn], verified: list[Verified], result: StepResult) -> Errors:
-        """Append a step's tokens. Returns the requests that failed; they gain no token and end."""
+        """Append a step's tokens. Returns the requests that failed, which end."""
         failed = [item for item in tokens if isinstance(item[1], SamplingError)]
         errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
         errors |= result.errors
@@ -254,7 +255,8 @@ class RequestUpdater:
         """End an unfinished request and all its sequences.
 
         `error`: why it failed, if it did. Then its keys and values may be NaN, so its blocks leave
-        the prefix cache. If a block has NaN and other owners, these fail too, and the last evicts.
+        the prefix cache. Other owners of a block with NaN fail when they sample, and the last to
+        end evicts it.
         """
         stop = Stop(RequestStatus.FINISHED_ABORTED, error)
         blocks = [block for sequence in request.sequences for block in sequence.block_table]

@@ -35,9 +35,9 @@ class Runner(Protocol):
     num_blocks: int
     """Number of blocks in the KV cache."""
     max_model_len: int
-    kv_caches: Seq[Any]
-    """The KV cache as tensors of blocks, for a `kv_transfer_config`; empty if there are none."""
+    kv_caches: Seq[Any]  # the KV cache as tensors of blocks; empty if there are none
     block_bytes: int
+    fingerprint: str  # equal for runners that write the same keys and values
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """Copy blocks of the KV cache, before the plan that has these copies is executed."""
@@ -79,9 +79,7 @@ class IsolatingRunner:
             result = self.plain.execute_model(plan, watch)
             self._num_failed_in_a_row = 0
         except Exception as error:
-            is_bug = isinstance(error, (AssertionError, InvariantError))
-            if is_bug or not self.plain.device_works():
-                raise
+            self._raise_if_broken(error)
             _log.exception("the model failed on a step; running its sequences one by one")
             # Indices in a watch mean the whole plan. The tracer tries again in the next step.
             result = self._run_one_by_one(plan, watch._replace(decodes=(), tokens=None))
@@ -104,7 +102,8 @@ class IsolatingRunner:
 
     def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
         pieces, failed, stranded = _Pieces(), [], []
-        unwritten: dict[KVCacheBlock, None] = {}  # an ordered set
+        # Blocks, and the sequence that failed to write them or what they depend on.
+        unwritten: dict[KVCacheBlock, Sequence] = {}
         # A sequence can only hit blocks of sequences that were planned before it, so the writer of
         # a block runs before the readers.
         for item in plan.scheduled:
@@ -112,17 +111,19 @@ class IsolatingRunner:
             # Cached tokens are not written again.
             first = max(item.start, sequence.num_cached_tokens)
             own = sequence.block_table[first // self._block_size :]
-            if unwritten.keys().isdisjoint(sequence.block_table):
+            blame = next((unwritten[it] for it in sequence.block_table if it in unwritten), None)
+            if blame is None:
                 try:
                     pieces.append(self.plain.execute_model(_part_of(plan, [item]), watch))
                     continue
-                except Exception:
+                except Exception as error:
+                    self._raise_if_broken(error)
                     fields = {"sequence": sequence.seq_id}
                     _log.exception("the model failed on one sequence", extra={"fields": fields})
-                    failed.append(sequence)
+                    failed.append(blame := sequence)
             else:
-                stranded += [sequence, *item.sampling[1:]]
-            unwritten |= dict.fromkeys(own)
+                stranded += [(it, blame) for it in (sequence, *item.sampling[1:])]  # with its forks
+            unwritten |= dict.fromkeys(own, blame)
         self._num_failed_in_a_row = 0 if pieces else self._num_failed_in_a_row + len(failed)
         return StepResult(
             _part_of(plan, [item for piece in pieces for item in piece.plan.scheduled]),
@@ -134,9 +135,14 @@ class IsolatingRunner:
                 (sequence.request, RequestFailedError(f"The model failed on {sequence.seq_id}."))
                 for sequence in failed
             ],
-            stranded=[(sequence, failed[0]) for sequence in reversed(stranded)],
+            stranded=stranded[::-1],
             unwritten=unwritten,
         )
+
+    def _raise_if_broken(self, error: Exception) -> None:
+        """Raise an error that is not about one sequence: a bug of ours, or a device that is gone."""
+        if isinstance(error, (AssertionError, InvariantError)) or not self.plain.device_works():
+            raise error
 
 
 def _part_of(plan: SchedulerOutput, items: list[ScheduledSequence]) -> SchedulerOutput:

@@ -51,7 +51,7 @@ class Fold:
         self.blocks = state.blocks
         # An ordered dict without values: a queue that can remove from the middle in O(1).
         self.free_queue: OrderedDict[int, None] = OrderedDict.fromkeys(state.free_queue)
-        self.host_blocks, self.loads = state.host_blocks, state.loads
+        self.host_blocks, self.loads, self.leases = state.host_blocks, state.loads, state.leases
         self.host_queue: OrderedDict[int, None] = OrderedDict.fromkeys(state.host_queue)
         self.waiting = state.waiting
         self.running = state.running
@@ -99,6 +99,7 @@ class Fold:
             host_blocks=self.host_blocks,
             host_queue=list(self.host_queue),
             loads=self.loads,
+            leases=self.leases,
         )
 
     def apply(self, event: ev.Event) -> None:
@@ -312,7 +313,7 @@ class Fold:
     def _load(self, event: ev.KVLoad) -> None:
         sequence = self.sequences[event.seq_id]
         sequence.status, sequence.slot = "WAITING_FOR_REMOTE_KVS", event.slot
-        self.loads[event.seq_id] = LoadState(event.block_ids, event.host_blocks)
+        self.loads[event.seq_id] = LoadState(event.block_ids, event.host_blocks, event.source)
         for host_block in event.host_blocks:
             self.host_blocks[host_block].ref_cnt += 1
             self.host_queue.pop(host_block, None)
@@ -326,6 +327,15 @@ class Fold:
                 self.host_queue[host_block] = None
                 if block.hash is None:
                     self.host_queue.move_to_end(host_block, last=False)
+
+    def _lease(self, event: ev.KVLease) -> None:
+        self.leases[event.lease] = event.block_ids
+        for block_id in event.block_ids:
+            self.blocks[block_id].ref_cnt += 1
+
+    def _lease_ended(self, event: ev.KVReleased) -> None:
+        for block_id in self.leases.pop(event.lease):
+            self.blocks[block_id].ref_cnt -= 1
 
     # ---- tokens and the log ----
 
@@ -383,6 +393,8 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.KVLost: Fold._lost,
     ev.KVLoad: Fold._load,
     ev.KVLoaded: Fold._loaded,
+    ev.KVLease: Fold._lease,
+    ev.KVReleased: Fold._lease_ended,
     ev.OptionChanged: Fold._option_changed,
     ev.GrammarState: Fold._grammar,
     ev.TokensNamed: Fold._named,

@@ -85,10 +85,11 @@ class ScheduledState(msgspec.Struct, gc=False):
 
 
 class LoadState(msgspec.Struct, gc=False):
-    """Blocks on their way from the host to a waiting sequence, in the order of its block table."""
+    """Blocks on their way to a waiting sequence, in the order of its block table."""
 
     block_ids: list[int]
     host_blocks: list[int]
+    source: str = "host"
 
 
 class Counters(msgspec.Struct, gc=False):
@@ -151,6 +152,8 @@ class EngineState(msgspec.Struct, gc=False):
     """Ids of the host's blocks that no load reads, in the order of reuse."""
     loads: dict[str, LoadState] = {}
     """By the id of the sequence that waits for its blocks."""
+    leases: dict[int, list[int]] = {}
+    """Ids of the blocks that are kept for another engine, by the number of the lease."""
 
     @classmethod
     def idle(cls, header: LogHeader) -> "EngineState":

@@ -14,19 +14,16 @@ load has ended, whatever the head of the queue waits for, and every wait for a l
     with blocks for the loaded tokens   A 4, B 3: both are loaded, and none can ever run
     with blocks for all tokens          A 5; B does not fit, so it waits without blocks
 
-The sequence is not in `running`, so it is never preempted, and a copy never writes into a block of
-somebody else.
-
-Source: vLLM `vllm/distributed/kv_transfer/kv_connector/v1/base.py` (`KVConnectorBase_V1`). The
-deadlock is in vLLM's pull request 57104.
+It is not in `running`, so it is never preempted, and no copy writes into somebody else's block.
+The deadlock is in vLLM's pull request 57104.
+Source: vLLM `vllm/distributed/kv_transfer/kv_connector/v1/base.py` (`KVConnectorBase_V1`).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Protocol
 
+from minivllm.clock import Clock
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler import Scheduler
@@ -36,11 +33,11 @@ from minivllm.events.bus import EventBus
 from minivllm.events.state import LoadState
 
 
-class Mark(Protocol):
-    """A point after some copies, as `torch.cuda.Event`."""
+class Mark:
+    """A point after some copies, as `torch.cuda.Event`. By default, they have been made."""
 
     def query(self) -> bool:
-        """Whether the copies have been made."""
+        return True
 
     def synchronize(self) -> None:
         """Wait until they have."""
@@ -54,48 +51,60 @@ class Load:
     blocks: list[KVCacheBlock]
     """The part of the sequence's block table that is filled."""
     sources: list[KVCacheBlock]
-    """What is read in the other memory, in the same order."""
+    """What is read in the host's memory, in the same order."""
     mark: Mark | None = None
-    """None before the copies are issued."""
+    """After the copies; None before they are issued."""
     ends_at: float = 0.0
     """When the copies would end on a GPU, on the virtual clock."""
 
     @property
     def ids(self) -> tuple[list[int], list[int]]:
-        """The ids of `blocks` and of `sources`."""
         return [block.block_id for block in self.blocks], [block.block_id for block in self.sources]
 
 
-class KVConnector(ABC):
-    def __init__(self, scheduler: Scheduler, bus: EventBus) -> None:
+class Link:
+    """The time that loads take on a GPU, for the virtual clock: they come one after another."""
+
+    def __init__(self, clock: Clock, seconds_per_block: float) -> None:
+        """seconds_per_block: 0 on a real clock, where a copy takes as long as it takes"""
+        self.now, self._seconds_per_block = clock.now, seconds_per_block
+        self._is_free_at = 0.0
+
+    def send(self, num_blocks: int) -> float:
+        """Return when `num_blocks` more blocks will have arrived."""
+        self._is_free_at = max(self._is_free_at, self.now()) + num_blocks * self._seconds_per_block
+        return self._is_free_at
+
+
+class KVConnector:
+    """By default, it finds nothing and keeps nothing."""
+
+    source = "host"  # of loads, see `kv.load`
+    num_cpu_blocks = 0
+
+    def __init__(self, scheduler: Scheduler, bus: EventBus, link: Link) -> None:
         self.loads: dict[Sequence, Load] = {}
         self.loaded: dict[Sequence, int] = {}
-        """Sequences whose load has ended and that are not admitted yet, with the number of their
-        tokens that their blocks hold.
-        """
-        self.num_cpu_blocks = 0
-        """Blocks in the host's memory."""
+        """Sequences to admit whose load has ended -> how many of their tokens the blocks hold."""
         self._manager, self._counters = scheduler.kv_cache_manager, scheduler.counters
-        self._bus = bus
+        self._bus, self._link = bus, link
         self._has_begun = False
 
     # ---- scheduler ----
 
     def begin_step(self) -> None:
         """End the loads whose blocks have arrived. Called before anything is planned."""
-        for load in [load for load in self.loads.values() if self.has_ended(load)]:
-            self._end_load(load, len(load.blocks))
+        for load in list(self.loads.values()):
+            if load.mark is not None and load.ends_at <= self._link.now() and load.mark.query():
+                self._end_load(load, self._receive(load))
 
-    @abstractmethod
-    def has_ended(self, load: Load) -> bool:
-        """Whether the blocks of `load` have arrived."""
+    def _receive(self, load: Load) -> int:
+        """Return how many blocks of a load that has ended have arrived."""
+        return len(load.blocks)
 
-    @abstractmethod
     def get_num_new_matched_tokens(self, sequence: Sequence, num_computed_tokens: int) -> int:
-        """Return how many tokens can be loaded, in whole blocks. Changes nothing in the pool.
-
-        num_computed_tokens: tokens in hits of the prefix cache; what is loaded follows them
-        """
+        """Return how many tokens after the prefix cache's can be loaded, in whole blocks."""
+        return 0
 
     def update_state_after_alloc(self, sequence: Sequence, num_external_tokens: int) -> None:
         """Begin to load into the blocks after the sequence's hits."""
@@ -105,18 +114,17 @@ class KVConnector(ABC):
         self.loads[sequence] = load
         self._has_begun = True
         if self._bus.active:
-            self._bus.emit(ev.KVLoad, sequence.seq_id, sequence.slot, *load.ids)
+            self._bus.emit(ev.KVLoad, sequence.seq_id, sequence.slot, *load.ids, self.source)
 
     def has_begun(self) -> bool:
         """Whether a load has begun since the last call. Then those behind it may be admitted."""
         begun, self._has_begun = self._has_begun, False
         return begun
 
-    @abstractmethod
     def _pin(self, sequence: Sequence, first: int, end: int) -> list[KVCacheBlock]:
         """Return the sources of blocks [first, end) of the sequence. They are kept for the load."""
+        return []
 
-    @abstractmethod
     def _unpin(self, sources: list[KVCacheBlock]) -> None:
         """Give back what `_pin` has returned."""
 
@@ -142,13 +150,11 @@ class KVConnector(ABC):
             self._end_load(load, 0)
         self.loaded.pop(sequence, None)
 
-    @abstractmethod
     def invalidate(self, blocks: Iterable[KVCacheBlock]) -> None:
         """Forget what was stored of `blocks`: their request has failed, and they may be NaN."""
 
     # ---- model ----
 
-    @abstractmethod
     def start_load_kv(self, plan: SchedulerOutput) -> None:
         """Issue the copies: stores, then loads. Called for every plan, before it runs."""
 
@@ -156,15 +162,14 @@ class KVConnector(ABC):
 
     def state(self) -> dict[str, object]:
         """Return the fields of `EngineState` that belong to the connector."""
-        loads = self.loads.items()
-        return {"loads": {sequence.seq_id: LoadState(*load.ids) for sequence, load in loads}}
+        loads = self.loads.values()
+        return {"loads": {it.sequence.seq_id: LoadState(*it.ids, self.source) for it in loads}}
 
     def violations(self) -> Iterator[tuple[str, str]]:
         """Yield the name and the details of each broken rule, see `minivllm.core.invariants`."""
-        for sequence, load in self.loads.items():
+        for load in self.loads.values():
             if any(block.ref_cnt != 1 or block.block_hash is not None for block in load.blocks):
-                detail = f"{sequence!r}: {load.blocks}"
-                yield "a block that is being loaded has one owner and no hash", detail
+                yield "a block that is being loaded has one owner and no hash", f"{load.blocks}"
 
 
 def _num_hashed(sequence: Sequence) -> int:

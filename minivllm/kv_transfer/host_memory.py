@@ -28,7 +28,6 @@ from minivllm.text import format_memory
 class HostMemory(Copier):
     def __init__(self, kv_caches: Seq[torch.Tensor], num_blocks: int) -> None:
         """kv_caches: [num_gpu_blocks, ...] each, with all keys, values and scales of a block
-
         Raises `ConfigError` if the memory is not there.
         """
         need = num_blocks * sum(cache[0].nbytes for cache in kv_caches)
@@ -47,16 +46,14 @@ class HostMemory(Copier):
         ]
         lowest = torch.cuda.Stream.priority_range()[0] if on_cuda else 0
         self._stream = torch.cuda.Stream(self._device, lowest) if on_cuda else None
-        self._stored: Mark | None = None
-        """CUDA: after the last stores."""
+        self._stored: Mark | None = None  # CUDA: after the last stores
 
     @torch.inference_mode()
     def copy(self, stores: list[BlockCopy], loads: list[BlockCopy], overwritten: bool) -> Mark:
         if self._stream is not None:
             return self._copy_on_stream(stores, loads, overwritten)
-        for copies, froms, tos in (
-            (stores, self._caches, self._host), (loads, self._host, self._caches),
-        ):  # fmt: skip
+        out, back = (stores, self._caches, self._host), (loads, self._host, self._caches)
+        for copies, froms, tos in (out, back):
             if copies:
                 src, dst = torch.tensor(copies).T
                 for source, target in zip(froms, tos, strict=True):

@@ -21,36 +21,18 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 from typing import Literal
 
-from minivllm.clock import Clock, MonotonicClock
+from minivllm.clock import MonotonicClock
 from minivllm.core.block_pool import BlockPool, KVCacheBlock, short_hash
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
-from minivllm.errors import ConfigError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import BlockState
-from minivllm.kv_transfer.connector import KVConnector, Load, Mark
-from minivllm.kv_transfer.options import HostTierOptions
-from minivllm.text import format_memory
+from minivllm.kv_transfer.connector import KVConnector, Link, Mark
 
 
-class Link:
-    """The time that loads take on a GPU, for the virtual clock: they come one after another."""
-
-    def __init__(self, clock: Clock, seconds_per_block: float) -> None:
-        """seconds_per_block: 0 on a real clock, where a copy takes as long as it takes"""
-        self.now, self._seconds_per_block = clock.now, seconds_per_block
-        self._is_free_at = 0.0
-
-    def send(self, num_blocks: int) -> float:
-        """Return when `num_blocks` more blocks will have arrived."""
-        begin = max(self._is_free_at, self.now())
-        self._is_free_at = begin + num_blocks * self._seconds_per_block
-        return self._is_free_at
-
-
-class Copier:
+class Copier(Mark):
     """Copies blocks between the pool and the host. This default has no bytes to copy."""
 
     def copy(self, stores: list[BlockCopy], loads: list[BlockCopy], overwritten: bool) -> Mark:
@@ -60,36 +42,21 @@ class Copier:
         """
         return self
 
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        """The copies have been made."""
-
 
 class SimpleCPUOffloadConnector(KVConnector):
     def __init__(
-        self,
-        scheduler: Scheduler,
-        bus: EventBus,
-        num_blocks: int,
-        copier: Copier,
-        link: Link,
+        self, scheduler: Scheduler, bus: EventBus, num_blocks: int, copier: Copier, link: Link,
         num_ahead: int | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """num_ahead: how far the cursor goes, in blocks; None stores eagerly"""
-        super().__init__(scheduler, bus)
+        super().__init__(scheduler, bus, link)
         # Without listeners: its events would look like those of the first pool.
         self.pool = BlockPool(num_blocks, EventBus(MonotonicClock()))
         self.num_cpu_blocks = num_blocks
-        self._copier, self._link = copier, link
-        self._num_ahead = num_ahead
+        self._copier, self._num_ahead = copier, num_ahead
         self._stores: dict[int, KVCacheBlock] = {}
         """Stores that are not issued yet, by the host's block: the last one wins."""
-        self._begun: list[Load] = []
-        """Loads that are not issued yet."""
-        self._scheduled: list[ScheduledSequence] = []
-        """What the last plan computed."""
+        self._scheduled: list[ScheduledSequence] = []  # what the last plan computed
 
     # ---- stores ----
 
@@ -147,6 +114,7 @@ class SimpleCPUOffloadConnector(KVConnector):
     # ---- loads ----
 
     def get_num_new_matched_tokens(self, sequence: Sequence, num_computed_tokens: int) -> int:
+        """Look up the blocks after the hits, and save what their load will push out of the pool."""
         if sequence.wants_prompt_logprobs:  # every prompt token must be computed
             return 0
         size = self._manager.block_size
@@ -162,28 +130,22 @@ class SimpleCPUOffloadConnector(KVConnector):
             self.pool.touch(source)
         return sources
 
-    def update_state_after_alloc(self, sequence: Sequence, num_external_tokens: int) -> None:
-        super().update_state_after_alloc(sequence, num_external_tokens)
-        self._begun.append(self.loads[sequence])
-
     def _unpin(self, sources: list[KVCacheBlock]) -> None:
         # As in the first pool, the end of a prefix is reused before its beginning.
         for source in reversed(sources):
             self.pool.release(source)
 
-    def has_ended(self, load: Load) -> bool:
-        return load.mark is not None and load.mark.query() and load.ends_at <= self._link.now()
-
     def start_load_kv(self, plan: SchedulerOutput) -> None:
         self._scheduled = plan.scheduled
         stores = [BlockCopy(block.block_id, copy) for copy, block in self._stores.items()]
         overwritten = any(block.ref_cnt for block in self._stores.values())
-        pairs = (zip(*reversed(load.ids), strict=True) for load in self._begun)
+        begun = [load for load in self.loads.values() if load.mark is None]
+        pairs = (zip(*reversed(load.ids), strict=True) for load in begun)
         loads = [BlockCopy(*pair) for load in pairs for pair in load]
         mark = self._copier.copy(stores, loads, overwritten)
-        for load in self._begun:
+        for load in begun:
             load.mark, load.ends_at = mark, self._link.send(len(load.blocks))
-        self._stores, self._begun = {}, []
+        self._stores = {}
 
     # ---- views ----
 
@@ -192,15 +154,13 @@ class SimpleCPUOffloadConnector(KVConnector):
             BlockState(block.ref_cnt, *map(short_hash, (block.block_hash, block.parent_hash)))
             for block in self.pool.blocks
         ]
-        queue = [block.block_id for block in self.pool.free_queue]
-        return {**super().state(), "host_blocks": blocks, "host_queue": queue}
+        host = {"host_blocks": blocks, "host_queue": self.pool.free_queue.ids()}
+        return super().state() | host
 
     def violations(self) -> Iterator[tuple[str, str]]:
         yield from super().violations()
-        pool, readers = (
-            self.pool,
-            Counter(it for load in self.loads.values() for it in load.sources),
-        )
+        pool, loads = self.pool, self.loads.values()
+        readers = Counter(source for load in loads for source in load.sources)
         free = set(pool.free_queue)
         for block in pool.blocks:
             if block.ref_cnt != readers[block] or (block in free) != (block.ref_cnt == 0):
@@ -208,17 +168,3 @@ class SimpleCPUOffloadConnector(KVConnector):
         held = [block.block_hash for block in pool.blocks if block.block_hash is not None]
         if len(set(held)) != len(held) or set(held) != pool.cached_blocks().keys():
             yield "a hash is in the host's memory at most once", f"{held}"
-
-
-def num_cpu_blocks(options: HostTierOptions, num_gpu_blocks: int, block_bytes: int) -> int:
-    """Return the number of the host's blocks. Raises `ConfigError` if not one fits."""
-    if options.num_cpu_blocks is not None:
-        return options.num_cpu_blocks
-    if options.cpu_bytes_to_use is None:
-        return 4 * num_gpu_blocks
-    if options.cpu_bytes_to_use < max(block_bytes, 1):
-        raise ConfigError(
-            f"kv_connector_extra_config: cpu_bytes_to_use ({options.cpu_bytes_to_use}) cannot hold"
-            f" even one block ({format_memory(block_bytes)}); raise it."
-        )
-    return options.cpu_bytes_to_use // max(block_bytes, 1)

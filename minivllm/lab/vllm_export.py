@@ -190,8 +190,9 @@ def engine_options(target: Deployment) -> dict[str, Any]:
         if options[name] is not None:
             given = asdict(options[name])
             options[name] = {k: v for k, v in given.items() if v is not None}
-    if config.kv_transfer_config is not None:  # vLLM's default is another
-        options["kv_transfer_config"]["kv_connector_extra_config"].setdefault("lazy_offload", True)
+    second = options["kv_transfer_config"] or {}
+    if second.get("kv_connector") == "SimpleCPUOffloadConnector":  # vLLM's default is another
+        second["kv_connector_extra_config"].setdefault("lazy_offload", True)
     # Leave out None ("let the engine choose"), and these two options at vLLM's defaults.
     unsaid = {"load_format": "auto", "enforce_eager": False}
     options = {k: v for k, v in options.items() if v is not None and unsaid.get(k) != v}

@@ -12,6 +12,7 @@ Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_a
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,15 @@ class ModelRunner:
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """Copy blocks of the KV cache. All sources are read before any block is written."""
         self._attention.copy_blocks(copies)
+
+    @property
+    def fingerprint(self) -> str:
+        """Runners with the same one write the same keys and values: name, dtypes, some weights."""
+        model = self._model
+        digest = sha256(f"{model.name} {model.weights} {model.dtype}".encode())
+        for parameter in model.decoder.parameters():
+            digest.update(parameter.flatten()[:256].float().cpu().numpy().tobytes())
+        return f"{model.name} {digest.hexdigest()[:12]}"
 
     def device_works(self) -> bool:
         """Whether the device still works; after an assert or an illegal address, CUDA does not."""

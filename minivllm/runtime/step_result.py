@@ -94,4 +94,4 @@ class StepResult(NamedTuple):
     plan's last first.
     """
     unwritten: Collection[KVCacheBlock] = ()
-    """Blocks that these sequences should have written in this step."""
+    """Blocks that failed and stranded sequences should have written in this step."""

@@ -12,6 +12,7 @@ Source: vLLM `vllm/v1/core/sched/scheduler.py`, `vllm/v1/core/block_pool.py`.
 import logging
 import time
 from collections import OrderedDict
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,25 +37,23 @@ class Tap:
         self._manager = manager = scheduler.kv_cache_manager
         self._pool = pool = manager.block_pool
         self._tables = manager.coordinator.single_type_managers[0].req_to_blocks
+        self._block_size, self._no_blocks = scheduler.block_size, manager.empty_kv_cache_blocks
         self.failure: Exception | None = None
         self.hooked: list[tuple[Any, str]] = []
-        self._records: list[tuple] = []
-        self._step, self._is_open, self._first, self._began = 0, False, 0, 0.0
-        self._used, self._times, self._need, self._has_preempted = 0, [0.0] * 4, 0, False
-        self._planned: dict[str, int] = {}
+        self._records, self._filled = [], []  # `_filled`: full blocks, emitted after their tokens
+        self._step, self._is_open, self._began = 0, False, 0.0
+        self._used, self._times, self._has_preempted = 0, [0.0] * 4, False
+        self._planned, self._num_blocks = {}, {}  # tokens of this step; emitted blocks of a table
         self._shortage: tuple | None = None  # last failed allocation: request, blocks needed, free
         self._in_flight: dict[int, tuple[int, float]] = {}  # id of a plan -> its step and time
-        self._output: tuple = None, None, None  # of this update: plan, output, its step if earlier
-        self._filled: list[tuple] = []  # full blocks, which are emitted after tokens or plan
+        self._update: tuple[int, int | None] | None = None  # its first record, its step if earlier
         self._evicted: OrderedDict[str, None] = OrderedDict()  # the newest evicted hashes
-        self._num_blocks: dict[str, int] = {}  # how many blocks of a table have been emitted
         # Rows of the batch, always the lowest free one. vLLM's workers may move a sequence.
         self._slots: dict[str, int] = {}
         for owner, names in (
             (scheduler, "add_request schedule update_from_output finish_requests shutdown"),
-            (scheduler, "_preempt_request _update_request_with_output _free_request"),
+            (scheduler, "_preempt_request _free_request"),
             (manager, "allocate_slots free"),
-            (manager.coordinator, "get_num_blocks_to_allocate"),
             (pool, "cache_full_blocks _remove_cached_block_hashes reset_prefix_cache"),
         ):
             for name in names.split():
@@ -95,7 +94,7 @@ class Tap:
         self._records.append((kind, self._step, time.monotonic(), *fields))
 
     def _end_call(self, *_: object, **__: object) -> None:
-        if self._records or self.writer.at_once:
+        if self._update is None and (self._records or self.writer.at_once):
             records, self._records = self._records, []
             self.writer.put(records)
 
@@ -132,11 +131,10 @@ class Tap:
         self._slots.pop(name, None)
         if status in ("ABORTED", "ERROR"):
             self.emit(ev.RequestAborted, name, "FINISHED_ERROR" if status == "ERROR" else None)
-        elif status in ("LENGTH_CAPPED", "IGNORED"):
-            self.emit(ev.RequestFinished, name, "length")
         else:
+            why = "length" if status in ("LENGTH_CAPPED", "IGNORED") else "stop"
             reason = None if self._without_text else request.stop_reason
-            self.emit(ev.RequestFinished, name, "stop", reason)
+            self.emit(ev.RequestFinished, name, why, reason)
 
     after_finish_requests = after_reset_prefix_cache = _end_call
 
@@ -150,7 +148,8 @@ class Tap:
     def before_schedule(self, *_: Any, **__: Any) -> None:
         self._end_step()
         self._step, self._has_preempted, self._planned = self._step + 1, False, {}
-        self._first, self._began = len(self._records), time.monotonic()
+        self._began, budget = time.monotonic(), self._scheduler.max_num_scheduled_tokens
+        self._records.append((ev.StepBegin, self._step, self._began, budget))
 
     def after_schedule(self, plan: Any, throttle_prefills: bool = False) -> None:
         now, budget = time.monotonic(), self._scheduler.max_num_scheduled_tokens
@@ -158,17 +157,15 @@ class Tap:
         self._times = [now - self._began, 0.0, 0.0, 0.0]  # schedule, prepare, model, update
         if self._planned != plan.num_scheduled_tokens:
             raise EventLogError(f"vLLM planned {plan.num_scheduled_tokens}, not {self._planned}")
-        self._is_open = len(self._records) > self._first
+        self._is_open = self._records[-1][0] is not ev.StepBegin
         if self._is_open:
-            self._records.insert(self._first, (ev.StepBegin, self._step, self._began, budget))
-        else:
-            self._step -= 1  # vLLM also plans when there is nothing to do
-        if self._used:
             facts = budget - self._used, self._shortage, self._has_preempted, throttle_prefills
             for wait in first_waits(self._scheduler, *facts):
                 self.emit(ev.RequestDeferred, *wait)
-        self._shortage = None
-        self._in_flight[id(plan)] = self._step, now
+        else:  # vLLM also plans when there is nothing to do
+            self._records.pop()
+            self._step -= 1
+        self._shortage, self._in_flight[id(plan)] = None, (self._step, now)
         if self.writer.at_once:  # else the plan goes to the writer with the step's tokens
             self._end_call()
 
@@ -176,68 +173,83 @@ class Tap:
         self._began = time.monotonic()
         step, planned = self._in_flight.pop(id(plan), (self._step, self._began))
         self._times[2] = self._began - planned
-        self._output = plan, output, step if step != self._step else None
+        self._update = len(self._records), step if step != self._step else None
 
-    def after_update_from_output(self, *_: Any) -> None:
+    def after_update_from_output(self, outputs: dict, plan: Any, output: Any) -> None:
         self._times[3] = time.monotonic() - self._began
+        (start, of_step), self._update = self._update, None
+        self._records[start:start] = self._tokens_of(outputs, plan, output, of_step)
         self._emit_filled()
         self._end_step()
         self._end_call()
+
+    def _tokens_of(self, outputs: dict, plan: Any, output: Any, of_step: Any) -> list[tuple]:
+        found, names, token_ids, logprobs = [], [], [], []
+        for one in chain.from_iterable(client.outputs for client in outputs.values()):
+            new, name = one.new_token_ids, one.request_id
+            if new and name in plan.scheduled_spec_decode_tokens:  # `new` ends with a stop
+                ids = self._shown(output.sampled_token_ids[output.req_id_to_index[name]])
+                found.append((ev.DraftVerified, name, len(ids) - 1, ids[-1]))
+            names += [name] * len(new)
+            token_ids += new
+            if output.logprobs is not None:
+                rows = one.new_logprobs
+                logprobs += [None] * len(new) if rows is None else rows.logprobs[:, 0].tolist()
+        if names:
+            found.append((TokensSampled, names, self._shown(token_ids), logprobs, of_step))
+        return [(kind, self._step, self._began, *fields) for kind, *fields in found]
 
     def _end_step(self) -> None:
         if self._is_open:
             self._is_open = False
             self.emit(ev.StepEnd, self._used, *self._times)
 
-    def after__update_request_with_output(
-        self, new: tuple, request: Any, ids: list, **_: Any
-    ) -> None:
-        """ids: all tokens of the output; those after a stop are not in `new`"""
-        token_ids, name, (plan, output, of_step) = new[0], request.request_id, self._output
-        if name in plan.scheduled_spec_decode_tokens:
-            self.emit(ev.DraftVerified, name, len(ids) - 1, self._shown(ids)[-1])
-        logprobs = [None] * len(token_ids)
-        if output.logprobs is not None and request.sampling_params.logprobs is not None:
-            rows = output.logprobs.slice_request(output.req_id_to_index[name], len(token_ids))
-            logprobs = rows.logprobs[:, 0].tolist()
-        for token_id, logprob in zip(self._shown(token_ids), logprobs, strict=True):
-            self.emit(TokensSampled, name, token_id, logprob, of_step)
-        if self._filled:  # with asynchronous scheduling, this token can fill a block (vLLM 0.32)
-            self._emit_filled()
-
     # ---- blocks of a sequence ----
-
-    def after_get_num_blocks_to_allocate(self, num_blocks: int, *_: Any, **__: Any) -> None:
-        self._need = num_blocks
 
     def after_allocate_slots(self, blocks: Any, request: Any, count: int, **more: Any) -> None:
         name, before = request.request_id, request.num_computed_tokens
         is_running = name in self._slots
         if blocks is None:
-            is_held = not is_running and more.get("has_scheduled_reqs", True)
-            need = self._need + (self._manager.watermark_blocks if is_held else 0)
+            need = self._needed(request, before + count, **more)
             self._shortage = request, need, self._pool.get_num_free_blocks()
             return
-        self._planned[name], table = count, self._tables[name]
-        num_hits = more.get("num_new_computed_tokens", 0) // self._scheduler.block_size
-        for at in range(self._num_blocks.get(name, 0), len(table)):
-            if at < num_hits:  # only an admission has hits
-                self.emit(ev.BlockHit, table[at].block_id, name, at, table[at].ref_cnt == 1)
-            else:
-                self.emit(ev.BlockAllocated, table[at].block_id, name, at)
-        self._num_blocks[name] = len(table)
+        self._planned[name] = count
+        num_hits = more.get("num_new_computed_tokens", 0) // self._block_size
+        if blocks is not self._no_blocks or num_hits:
+            table = self._tables[name]
+            for at in range(self._num_blocks.get(name, 0), len(table)):
+                if at < num_hits:  # only an admission has hits
+                    self.emit(ev.BlockHit, table[at].block_id, name, at, table[at].ref_cnt == 1)
+                else:
+                    self.emit(ev.BlockAllocated, table[at].block_id, name, at)
+            self._num_blocks[name] = len(table)
         is_decode = count == 1 and before >= request.num_prompt_tokens
         if is_running and is_decode and not request.spec_token_ids:
-            self.emit(StepDecodes, name, before)
+            if (last := self._records[-1])[0] is StepDecodes:
+                last[3].append(name)
+                last[4].append(before)
+            else:
+                self.emit(StepDecodes, [name], [before])
         else:
             self._schedule(request, count, before if is_running else None, num_hits)
         if self._filled:
             self._emit_filled()
 
+    def _needed(self, request: Any, num_tokens: int, **first: Any) -> int:
+        """How many blocks an allocation needs. `first`: only of a request that waits."""
+        table, more = self._tables[request.request_id], first.get
+        num_tokens += more("num_lookahead_tokens", 0) + more("num_new_computed_tokens", 0)
+        if more("full_sequence_must_fit"):
+            num_tokens = max(num_tokens, request.num_tokens)
+        hits = more("new_computed_blocks", self._no_blocks).blocks[0]
+        num_held = sum(block.ref_cnt > 0 for block in hits) + len(table)
+        watermark = self._manager.watermark_blocks if more("has_scheduled_reqs") else 0
+        return -(-num_tokens // self._block_size) - num_held + watermark
+
     def _schedule(self, request: Any, count: int, before: int | None, num_hits: int) -> None:
         name = request.request_id
         if before is None:
-            before = num_hits * self._scheduler.block_size
+            before = num_hits * self._block_size
             if why := self._why_missed(request, num_hits):
                 self.emit(ev.BlockMissed, name, num_hits, why)
             rows = set(range(len(self._slots) + 1)).difference(self._slots.values())
@@ -266,7 +278,7 @@ class Tap:
             return "prompt_shorter_than_a_block"
         if num_hits == len(hashes):
             return None
-        if num_hits >= (request.num_tokens - 1) // self._scheduler.block_size:
+        if num_hits >= (request.num_tokens - 1) // self._block_size:
             return "last_block_not_looked_up"
         return "evicted" if short_hash(hashes[num_hits]) in self._evicted else "never_seen"
 
@@ -277,12 +289,10 @@ class Tap:
         self._num_blocks.pop(name, None)
         for block in reversed(table):
             self.emit(ev.BlockReleased, block.block_id, name)
-        for block in table:
-            if block.ref_cnt == 1 and block.block_hash is None:
-                self.emit(ev.BlockFreed, block.block_id, "head")
-        for block in reversed(table):
-            if block.ref_cnt == 1 and block.block_hash is not None:
-                self.emit(ev.BlockFreed, block.block_id, "tail")
+        for position, blocks in (("head", table), ("tail", reversed(table))):
+            for block in blocks:
+                if block.ref_cnt == 1 and (block.block_hash is None) == (position == "head"):
+                    self.emit(ev.BlockFreed, block.block_id, position)
 
     # ---- the prefix cache ----
 

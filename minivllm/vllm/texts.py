@@ -35,9 +35,12 @@ class Texts:
                 prompt = self._decode(token_ids) or None
                 return [*self._named(token_ids), (kind, *fields[:6], prompt, *fields[7:])]
             case compact.TokensSampled:
-                seq_ids, token_ids, _, *rest = fields
+                seq_ids, token_ids, *rest = fields
                 named = self._named(token_ids)  # before the texts, which use the names
-                return [*named, (kind, seq_ids, token_ids, [*map(self._text, *fields[:2])], *rest)]
+                return [
+                    *named,
+                    (kind, seq_ids, token_ids, [*map(self._text, seq_ids, token_ids)], *rest),
+                ]
             case ev.RequestFinished | ev.RequestAborted:
                 return self._end(kind, *fields)
         return [(kind, *fields)]

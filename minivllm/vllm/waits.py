@@ -20,21 +20,21 @@ def first_waits(
     left:     how much of the token budget the plan has left
     shortage: the last failed allocation: request, blocks needed, blocks free
     """
-    who, *blocks = shortage or (None, 0, 0)
-    is_full = len(scheduler.running) >= scheduler.max_num_active_reqs
-    is_whole = not scheduler.scheduler_config.enable_chunked_prefill or scheduler.num_spec_tokens
     for request in waiting_of(scheduler):
+        who, *blocks = shortage or (None, 0, 0)
+        num_free_slots = scheduler.max_num_active_reqs - len(scheduler.running)
+        is_chunked = scheduler.scheduler_config.enable_chunked_prefill
         is_stale = request.num_stale_output_tokens and not request.drop_stale_output
         reasons = (
             (has_preempted, "preempted_this_step", *blocks),
             (is_stale, "stale_output", 0, 0),
             (scheduler.pause_state.name != "UNPAUSED", "paused", 0, 0),
             (left <= 0, "token_budget", request.num_tokens, 0),
-            (is_full, "max_num_seqs", 1, 0),
+            (num_free_slots <= 0, "max_num_seqs", 1, 0),
             (who is request, "no_blocks", *blocks),
             (scheduler.lora_config and request.lora_request, "lora", 0, 0),
             (throttled, "throttled", 0, 0),
-            (is_whole, "token_budget", request.num_tokens, left),
+            (scheduler.num_spec_tokens or not is_chunked, "token_budget", request.num_tokens, left),
             (True, "other", 0, 0),
         )
         _, *why = next(reason for reason in reasons if reason[0])

@@ -9,8 +9,7 @@ import fcntl
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import groupby
+from collections.abc import Callable
 from threading import Event, Thread
 
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.recording.compact import StepDecodes, TokensSampled, expand
+from minivllm.events.recording.compact import expand
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
 from minivllm.vllm.texts import Texts
@@ -59,7 +58,7 @@ class Writer:
     def take(self, records: list[tuple]) -> None:
         """Write the records of a call of the scheduler."""
         event = None
-        for kind, step, t, *fields in _compact(records):
+        for kind, step, t, *fields in records:
             for made, *own in self._texts.events(kind, *fields):
                 event = made(self._next_seq, step, t, *own)
                 self._next_seq += len(event.seq_ids) if hasattr(event, "seq_ids") else 1
@@ -102,17 +101,3 @@ class Writer:
             fail(error)
         self._file.close()
         self._closed.set()
-
-
-def _compact(records: list[tuple]) -> Iterator[tuple]:
-    """Make one record of neighbouring decodes, and of neighbouring tokens."""
-    for kind, group in groupby(records, key=lambda record: record[0]):
-        if kind not in (StepDecodes, TokensSampled):
-            yield from group
-            continue
-        _, (step, *_), (t, *_), *columns = zip(*group, strict=True)
-        columns = [*map(list, columns)]
-        if kind is TokensSampled:
-            *columns, logprobs, (of_step, *_) = columns
-            columns += [], logprobs if any(one is not None for one in logprobs) else [], of_step
-        yield kind, step, t, *columns

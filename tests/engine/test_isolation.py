@@ -89,9 +89,12 @@ def test_sequences_that_share_unwritten_blocks_of_a_failed_request_are_recompute
     engine.add("bad", [*shared, 98], max_tokens=8)
     engine.add("good", [*shared, 1, 2, 3, 4, 5], max_tokens=8, n=n)
     engine.add("after", [*shared, 1, 2, 3, 4, 6], max_tokens=8)  # hits blocks of both
+    engine.add("bad too", [30, *shared, 98], max_tokens=8)
+    engine.add("also", [30, *shared, 1], max_tokens=8)
     engine.add("other", [5, *PROMPT], max_tokens=8)
     outputs = engine.run()
     assert outputs["bad"].error == "The model failed on bad.0."
+    assert engine.token_ids("also") == expected_output([30, *shared, 1], 8)
     assert engine.token_ids("running") == expected_output([3, *PROMPT], 20)
     for name, last in (("good", 5), ("after", 6)):
         assert outputs[name].error is None
@@ -99,10 +102,12 @@ def test_sequences_that_share_unwritten_blocks_of_a_failed_request_are_recompute
             assert sample.token_ids == expected_output([*shared, 1, 2, 3, 4, last], 8, index=i)
     assert engine.token_ids("other") == expected_output([5, *PROMPT], 8)
     preempted = engine.events_of(ev.RequestPreempted)
-    assert {event.seq_id for event in preempted} == {f"good.{i}" for i in range(n)} | {"after.0"}
-    assert {(event.victim_of, event.need) for event in preempted} == {("bad.0", 0)}
+    names = [*(f"good.{i}" for i in range(n)), "after.0", "also.0"]
+    blamed = dict.fromkeys(names[:-1], "bad.0") | {"also.0": "bad too.0"}
+    assert {event.seq_id: event.victim_of for event in preempted} == blamed
+    assert {event.need for event in preempted} == {0}
     resumed = [event.seq_id for event in engine.events_of(ev.RequestResumed)]
-    assert resumed == [*(f"good.{i}" for i in range(n)), "after.0"], "in the order of the plan"
+    assert resumed == names, "in the order of the plan"
     assert engine.pool.num_free_blocks == 100
 
 
@@ -213,10 +218,12 @@ def test_a_device_that_has_stopped_working_ends_the_engine_at_once():
         engine.engine.step()
 
 
-def test_an_invariant_that_the_runner_finds_broken_is_not_blamed_on_a_request():
+@pytest.mark.parametrize("earlier", [[], [RuntimeError("in the whole step")]])
+def test_an_invariant_that_the_runner_finds_broken_is_not_blamed_on_a_request(earlier):
     engine = WatchedEngine()
     engine.add("a", PROMPT)
-    engine.runner.before = Mock(side_effect=InvariantError("two sequences write one slot"))
+    broken = InvariantError("two sequences write one slot")
+    engine.runner.before = Mock(side_effect=[*earlier, broken])
     with pytest.raises(InvariantError, match="one slot"):
         engine.engine.step()
 

@@ -4,14 +4,11 @@ import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output, prompt
 from support.engine.random_histories import TieredEngine
 
-from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig, KVTransferConfig
 from minivllm.core.invariants import check_invariants
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError, SamplingError
 from minivllm.events import types as ev
-from minivllm.kv_transfer.connector import Load
-from minivllm.sampling_params import SamplingParams
 from minivllm.tui.answers.why_sequences import why_sequence
 from minivllm.tui.state.model import DashboardModel
 
@@ -198,62 +195,40 @@ def test_nothing_that_a_failed_request_wrote_can_be_loaded(lazy: bool):
     assert "failed" in {event.why for event in engine.events_of(ev.KVLost)}
 
 
-def _load_of(engine: TieredEngine) -> Load:
-    return next(iter(engine.connector.loads.values()))
+BREAK = {
+    "a block that is being loaded has one owner and no hash": (
+        lambda pool, host, load: pool.touch(load.blocks[0])
+    ),
+    "a block of the host is pinned exactly while loads read it": (
+        lambda pool, host, load: host.release(load.sources[0])
+    ),
+    "a hash is in the host's memory at most once": (
+        lambda pool, host, load: host.cache_block(
+            host.pop_free_block(), load.sources[0].block_hash, None
+        )
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "break_it, rule",
-    [
-        (
-            lambda engine: engine.pool.touch(_load_of(engine).blocks[0]),
-            "a block that is being loaded has one owner and no hash",
-        ),
-        (
-            lambda engine: engine.connector.pool.release(_load_of(engine).sources[0]),
-            "a block of the host is pinned exactly while loads read it",
-        ),
-        (
-            lambda engine: engine.connector.pool.cache_block(
-                engine.connector.pool.pop_free_block(), _load_of(engine).sources[0].block_hash, None
-            ),
-            "a hash is in the host's memory at most once",
-        ),
-    ],
-)
-def test_the_invariants_of_both_pools_notice_a_fault(break_it, rule: str):
+@pytest.mark.parametrize("rule", BREAK)
+def test_the_invariants_of_both_pools_notice_a_fault(rule: str):
     engine = TieredEngine(12, delay=lambda: 5)
     ask_twice(engine)
     engine.step()
     assert check_invariants(engine.scheduler) == []
-    break_it(engine)
+    BREAK[rule](engine.pool, engine.connector.pool, *engine.connector.loads.values())
     assert rule in {violation.name for violation in check_invariants(engine.scheduler)}
 
 
-def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth():
+def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth(monkeypatch):
     """4 blocks of 5 MB at 1 GB/s are 20 ms; a step of this clock takes 10 ms."""
-    extra = {"num_cpu_blocks": 20, "gigabytes_per_second": 1.0}
-    config = EngineConfig(
-        model="fake", block_size=4, max_num_batched_tokens=64,
-        kv_transfer_config={
-            "kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": extra,
-        },
-    )  # fmt: skip
-    runner = FakeRunner(8, 4)
-    runner.block_bytes = 5_000_000
-    engine = LLMEngine(config, runner, FakeTokenizer(), clock=VirtualClock())
-    runner._read_back = lambda *_: None  # no bytes are copied here
-    events: list[ev.Event] = []
-    engine.subscribe(events.append)
-    for name, token_ids in (("a", prompt(18)), ("b", [98] * 31), ("c", prompt(18))):
-        engine.add_request(name, {"prompt_token_ids": token_ids}, SamplingParams(max_tokens=1))
-        while engine.has_unfinished_requests():
-            engine.step()
-    (load,) = [event for event in events if isinstance(event, ev.KVLoad)]
-    (loaded,) = [event for event in events if isinstance(event, ev.KVLoaded)]
-    assert len(load.block_ids) == 4
+    monkeypatch.setattr(FakeRunner, "block_bytes", 5_000_000)
+    engine = TieredEngine(8, gigabytes_per_second=1.0)
+    ask_twice(engine)
+    engine.run()
+    (load,), (loaded,) = engine.events_of(ev.KVLoad), engine.events_of(ev.KVLoaded)
+    assert (len(load.block_ids), engine.engine.log_header().num_cpu_blocks) == (4, 100)
     assert loaded.t - load.t == pytest.approx(0.02)
-    assert engine.log_header().num_cpu_blocks == 20
 
 
 @pytest.mark.parametrize(
@@ -265,6 +240,10 @@ def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth():
         ({"cpu_bytes_to_use": 7}, r"cpu_bytes_to_use \(7\) cannot hold even one block \(4 KiB\)"),
         ({"cpu_bytes": 7}, "kv_connector_extra_config may have cpu_bytes_to_use, num_cpu_blocks"),
         ({"cpu_bytes_to_use": 1, "num_cpu_blocks": 1}, "both say how large"),
+        (
+            {"kv_connector": "NixlConnector"},
+            "kv_role of NixlConnector must be kv_producer or kv_con",
+        ),
         ({"gigabytes_per_second": 0}, "gigabytes_per_second must be a finite number, above 0"),
     ],
 )

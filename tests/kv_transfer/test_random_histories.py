@@ -17,6 +17,14 @@ def test_every_load_ends_and_no_token_changes(flavour: str):
     assert kinds[ev.KVLoad] == kinds[ev.KVLoaded]
 
 
+@pytest.mark.parametrize("flavour", TIERED)
+def test_every_lease_and_load_ends_if_the_other_engine_dies_or_sends_damaged_bytes(flavour: str):
+    held, loads = (run_tiered(flavour, range(8), f"kv_{role}") for role in ("producer", "consumer"))
+    assert held[ev.KVLease] == held[ev.KVReleased]
+    assert min(held["read"], held["expired"]) > 4, held
+    assert loads[ev.KVLoad] == loads[ev.KVLoaded] > 20, loads
+
+
 @pytest.mark.parametrize(("flavour", "seed"), [("small pools", 116), ("static batches", 26)])
 def test_beams_let_an_older_request_in_that_they_have_passed_while_it_loaded(
     flavour: str, seed: int

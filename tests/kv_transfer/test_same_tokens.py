@@ -6,7 +6,7 @@ A real model runs, so a block that comes back with other bytes, or in another pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.engine.sampled_traffic import BASE, REQUESTS, STEM, speculative, tokens_of
+from support.engine.sampled_traffic import BASE, REQUESTS, STEM, Apart, speculative, tokens_of
 
 from minivllm.events.state import Counters
 from minivllm.runtime.loader import LoadedModel, load_model
@@ -35,10 +35,13 @@ def check_random_traffic(
     tiny: LoadedModel,
     requests: list[tuple],
     num_spare_blocks: int,
-    extra: dict[str, object],
+    extra: dict[str, object] | None,
     **options: object,
 ) -> Counters:
-    """Return the totals of the run with a tier. num_spare_blocks: beside the largest request's"""
+    """Return the totals of the run with a tier, or of the decoder if `extra` is None.
+
+    num_spare_blocks: beside the largest request's
+    """
     largest = max(
         sampling["n"] * -(-(len(prompt) + sampling["max_tokens"]) // BASE.block_size)
         for prompt, sampling, _ in requests
@@ -46,22 +49,25 @@ def check_random_traffic(
     options["num_gpu_blocks_override"] = largest + num_spare_blocks
     plain, _ = tokens_of(tiny, requests, **options)
     tier = {"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": extra}
-    tiered, counters = tokens_of(tiny, requests, kv_transfer_config=tier, **options)
+    second = {"make": Apart} if extra is None else {"kv_transfer_config": tier}
+    tiered, counters = tokens_of(tiny, requests, **second, **options)
     assert tiered == plain
     return counters
 
 
 @pytest.mark.parametrize("number", [8, pytest.param(200, marks=pytest.mark.slow)])
-def test_random_traffic_gives_the_same_tokens_with_a_tier_and_without(tiny, number: int) -> None:
+def test_random_traffic_gives_the_same_tokens_with_a_second_memory(tiny, number: int) -> None:
     totals: list[Counters] = []
 
     @settings(max_examples=number, derandomize=True, database=None)
     @example(**ALL_THAT_HAPPENS, options={"max_num_batched_tokens": 24})
     @example(**ALL_THAT_HAPPENS, options={"kv_cache_dtype": "int8"})
+    @example(**ALL_THAT_HAPPENS | {"extra": None}, options={"kv_cache_dtype": "int8"})
     @given(
         requests=REQUESTS,
         num_spare_blocks=st.integers(0, 6),
-        extra=st.fixed_dictionaries(
+        extra=st.none()
+        | st.fixed_dictionaries(
             {"num_cpu_blocks": st.integers(1, 60), "lazy_offload": st.booleans()}
         ),
         options=st.fixed_dictionaries(
@@ -76,5 +82,5 @@ def test_random_traffic_gives_the_same_tokens_with_a_tier_and_without(tiny, numb
         totals.append(check_random_traffic(tiny, requests, num_spare_blocks, extra, **options))
 
     check()
-    for happened in totals[:2]:  # in the traffic that is the same in every run
+    for happened in totals[:3]:  # in the traffic that is the same in every run
         assert happened.external_prefix_cache_hits > 50 and happened.num_preemptions

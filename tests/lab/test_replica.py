@@ -109,7 +109,7 @@ def test_the_events_fold_to_the_state_and_the_times_of_the_replica_at_any_time(d
     for number, arrival in enumerate(at_rate(draw_crowd(CROWD, 512), rate=8.0)):
         replica.run_until(arrival.at)
         assert fold.state == state_of(replica)
-        replica.add(arrival, make_request(number, arrival))
+        replica.add(arrival, make_request(number, arrival), arrival.at)
     simulate(setup, replicas, [])
     assert fold.state == state_of(replica)
     counters = fold.state.counters

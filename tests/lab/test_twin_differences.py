@@ -1,6 +1,6 @@
 """Two recordings of one trace: the first decision that differs, and whether that is intended."""
 
-from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,24 +12,21 @@ from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
-from minivllm.lab.twin.difference import (
-    FULL_HIT,
-    GOES_ON,
-    LATE_HASHES,
-    differences,
-    intended,
-    summary,
-)
+from minivllm.lab.twin.difference import differences
 from minivllm.lab.twin.ours import run_ours
-from minivllm.lab.twin.trace import read_trace
+from minivllm.lab.twin.rules import RULES, Intended
+from minivllm.lab.twin.trace import TwinTrace, read_trace
 
-SEED = 3
+SEEDS = {"usual": 3, "full-hit": 40, "goes-on": 47, "late-hashes": 54, "several": 27}
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("twin") / "ours.jsonl"
-    run_ours(random_trace(SEED), path)
+    return recorded(random_trace(SEEDS["usual"]), tmp_path_factory.mktemp("twin") / "ours.jsonl")
+
+
+def recorded(trace: TwinTrace, path: Path, rules: Iterable[Intended] = ()) -> Path:
+    run_ours(trace, path, rules)
     return path
 
 
@@ -43,7 +40,7 @@ def changed(path: Path, to: Path, change) -> Path:
 
 
 def test_a_recording_of_a_trace_gives_the_trace_again(ours):
-    trace, again = random_trace(SEED), read_trace(ours)
+    trace, again = random_trace(SEEDS["usual"]), read_trace(ours)
     for old, new in zip(trace.requests, again.requests, strict=True):
         assert (old.name, old.prompt_token_ids) == (new.name, new.prompt_token_ids)
         if new.abort_step is None:
@@ -52,50 +49,27 @@ def test_a_recording_of_a_trace_gives_the_trace_again(ours):
     assert again.num_blocks == trace.num_blocks
 
 
-def test_equal_recordings_have_no_difference(ours):
-    assert differences(ours, ours) == []
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_explains_only_a_scheduler_that_follows_it(rule, tmp_path):
+    trace = random_trace(SEEDS[rule.id])
+    mine = recorded(trace, tmp_path / "mine.jsonl")
+    theirs = recorded(trace, tmp_path / "theirs.jsonl", [rule])
+    (found,) = differences(trace, mine, theirs)
+    assert found.intended is rule and f"({rule.id}, decision " in str(found)
+    assert list(differences(trace, mine, mine)) == []
 
 
-def test_the_first_different_decision_is_found_with_both_sides(ours, tmp_path):
-    seen = []
-
-    def withhold(event: ev.Event) -> list[ev.Event]:
-        if isinstance(event, ev.RequestDeferred) and not seen:
-            seen.append(event)
-            return []
-        return [event]
-
-    found = differences(ours, changed(ours, tmp_path / "other.jsonl", withhold))
-    assert [one.fact for one in found] == ["waits"] and found[0].step == seen[0].step
-    assert seen[0].reason in str(found[0]) and "vLLM: none" in str(found[0])
-    assert "No intended difference" in str(found[0]) and "1 step" in summary(found)
-
-
-FULL = {"admitted": [("a", 8)], "scheduled": [("a", 7, 8)]}
-HEAD, TAIL = "freed at the head", "freed at the tail"
-TWICE = {"preempted": [("b", "b")], "scheduled": [("a", 7, 8)]}
-
-
-@pytest.mark.parametrize(
-    ("rule", "fact", "ours", "theirs"),
-    [
-        (FULL_HIT, "admitted", FULL, {"admitted": [("a", 4)]}),
-        (FULL_HIT, "admitted", FULL, {"waits": [("a", "no_blocks")]}),
-        (None, "admitted", FULL, {"admitted": [("a", 0)]}),
-        (None, "admitted", FULL, {"waits": [("a", "token_budget")]}),
-        (None, "admitted", FULL | {"scheduled": [("a", 4, 8)]}, {"admitted": [("a", 4)]}),
-        (LATE_HASHES, HEAD, {HEAD: [5, 3]}, {HEAD: [5], TAIL: [3], "late": [3]}),
-        (LATE_HASHES, "allocated", {HEAD: [3], "allocated": [3]}, {TAIL: [3], "late": [3, 5]}),
-        (None, HEAD, {HEAD: [5, 3]}, {HEAD: [5], TAIL: [3], "late": [5]}),
-        (None, "allocated", {"allocated": [3]}, {"late": [3]}),
-        (None, "hit", {HEAD: [3], "hit": [3]}, {TAIL: [3], "late": [3]}),
-        (GOES_ON, "scheduled", TWICE | {"scheduled": [("a", 7, 8), ("c", 0, 4)]}, TWICE),
-        (None, "scheduled", TWICE | {"scheduled": [("c", 0, 4)]}, TWICE),
-        (None, "scheduled", {"scheduled": [("c", 0, 4)]}, {"preempted": [("b", "a")]}),
-    ],
-)
-def test_an_intended_difference_explains_only_what_it_means(rule, fact, ours, theirs):
-    assert intended(fact, defaultdict(list, ours), defaultdict(list, theirs), 4) is rule
+def test_differences_are_found_up_to_one_that_no_rule_explains(tmp_path):
+    trace = random_trace(SEEDS["several"])
+    mine = recorded(trace, tmp_path / "mine.jsonl")
+    theirs = recorded(trace, tmp_path / "theirs.jsonl", RULES)
+    waits = [event for event in LogReader(theirs) if isinstance(event, ev.RequestDeferred)]
+    changed(theirs, other := tmp_path / "other.jsonl", lambda event: [event] * (event != waits[-1]))
+    *explained, last = differences(trace, mine, other)
+    assert [found.intended.id for found in explained] == ["late-hashes", "goes-on"]
+    assert (last.step, last.fact, last.intended) == (waits[-1].step, "waits", None)
+    assert waits[-1].reason in str(last) and "vLLM: none" in str(last)
+    assert "No intended difference" in str(last)
 
 
 def test_a_recording_without_requests_or_tokens_or_a_beginning_is_no_trace(ours, tmp_path):

@@ -88,13 +88,15 @@ static int check_products(void) {
     return is_right;
 }
 
-/* A decode over 37 tokens, and a chunk of five tokens after twenty. */
-static void attend_to_cache(int64_t kind, int64_t head_size, int64_t group) {
+/* A decode over 37 tokens, and a chunk of two or five tokens after twenty. A row sees `window`. */
+static void attend_to_cache(int64_t kind, int64_t head_size, int64_t group, int64_t window) {
     enum { BLOCK = 16, TOKENS = 62, KV_HEADS = 2, ROWS = 6 };
     static const int64_t tables[] = {3, 1, 4, 0, 2, 5}, rows[] = {0, 1, 2, 3, 4, 5};
-    const int64_t parts[][9] = {{0, 0, group, 0, 0, 37, 1, 1, 1},
-                                {1, 0, 5 * group, 3, 0, 21, 1, 1, 0}},
-                  level_end = 2, heads = group * KV_HEADS;
+    const int64_t pairs = (group > 3 ? 2 : 5) * group, level_end = 2, heads = group * KV_HEADS,
+                  first = window < 37 ? 37 - window : 0, begin = first / 16 * 16,
+                  next = window < 21 ? 21 - window : 0;
+    const int64_t parts[][12] = {{0, 0, group, 0, begin, first, window, 0, 37, 1, 1, 1},
+                                 {1, 0, pairs, 3, 0, next, window, 0, 21, 1, 1, 0}};
     static char cache[6 * BLOCK * 2 * KV_HEADS * 256 * sizeof(float)];
     int64_t slots[TOKENS];
     for (int64_t i = 0; i < TOKENS; i++)
@@ -112,7 +114,7 @@ static void attend_to_cache(int64_t kind, int64_t head_size, int64_t group) {
     print("cache", kind, cache, sizeof cache);
     attend(query, heads * head_size, cache, tables, rows, parts, &level_end, 1, out, state,
            state + ROWS * heads, KV_HEADS, group, head_size, BLOCK, kind, 0.125f, THREADS);
-    print("attention", 100 * head_size + group, out, ROWS * heads * head_size * sizeof *out);
+    print("attention", 1000 * window + head_size, out, ROWS * heads * head_size * sizeof *out);
 }
 
 int main(void) {
@@ -124,9 +126,11 @@ int main(void) {
     silu_and_mul(x, size, out, num_rows, size / 2, 0, THREADS);
     print("silu", size, out, num_rows * size / 2 * sizeof *out);
     for (int64_t kind = 0; kind < 3; kind++) {
-        attend_to_cache(kind, 64, 3);
-        attend_to_cache(kind, 128, 1);
-        attend_to_cache(kind, 48, 6);
+        for (int64_t window = 10; window < 1000; window *= 10) { /* 100 is no window here */
+            attend_to_cache(kind, 64, 3, window);
+            attend_to_cache(kind, 128, 1, window);
+            attend_to_cache(kind, 48, 6, window);
+        }
     }
     return check_products() ? 0 : 1;
 }

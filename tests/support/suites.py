@@ -26,6 +26,7 @@ PROMISES = {
     "server": "clients get OpenAI's answers, and a clear error for a bad request",
     "speculation": "drafts change no token",
     "structured_output": "constrained output is always valid",
+    "kv_transfer": "a second memory changes no token, and every wait for it ends",
     "vllm": "a real vLLM's recording equals its state, and never stops it",
     "tui": "each panel, key and source shows what is there",
 }

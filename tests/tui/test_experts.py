@@ -24,7 +24,8 @@ def test_each_layer_with_experts_has_a_row_and_an_unread_expert_a_dot(shared_pre
     ]  # fmt: skip
     styles = [span[1] for span in ExpertMap().lines(model, 40, 6)[2]]
     assert styles == ["muted", "faint", "text", "warn*!", "text"]
-    assert rows(ExpertMap(), model, 20, 6)[2] == "    2·▂█▁"
+    assert rows(ExpertMap(), model, 20, 6)[2] == "    2  ·  3 12  1"
+    assert rows(ExpertMap(), model, 15, 6)[2] == "   2 ·▂█▁"
     assert rows(ExpertMap(), model, 40, 2)[1] == "+ 2 more layers"
 
 

@@ -39,14 +39,11 @@ TABLES = {
 class Scheduler:
     """Has what the tap takes of vLLM's scheduler."""
 
-    max_num_running_reqs = max_num_scheduled_tokens = 4
+    max_num_running_reqs = max_num_scheduled_tokens = block_size = 4
 
     def __init__(self) -> None:
         self.pool = Pool()
-        coordinator = SimpleNamespace(
-            single_type_managers=[SimpleNamespace(req_to_blocks=TABLES)],
-            get_num_blocks_to_allocate=lambda: 0,
-        )
+        coordinator = SimpleNamespace(single_type_managers=[SimpleNamespace(req_to_blocks=TABLES)])
         self.kv_cache_manager = Manager(self.pool, coordinator)
 
     def schedule(self):
@@ -56,14 +53,18 @@ class Scheduler:
         return ["aborted"]
 
     def add_request(self, *_): ...
-    def update_from_output(self, *_): ...
+    def update_from_output(self, plan, output):
+        self._free_request(output.ends)
+        return output.made
+
     def shutdown(self): ...
     def _preempt_request(self, *_): ...
-    def _update_request_with_output(self, *_): ...
     def _free_request(self, *_): ...
 
 
 class Manager:
+    empty_kv_cache_blocks = None
+
     def __init__(self, pool: Pool, coordinator: SimpleNamespace) -> None:
         self.block_pool, self.coordinator = pool, coordinator
 
@@ -124,18 +125,19 @@ def test_without_text_the_file_has_no_token_id_and_no_text(tmp_path):
         status=SimpleNamespace(name="FINISHED_STOPPED"),
     )  # fmt: skip
     scheduler.kv_holding_waiting, scheduler.waiting = [], [request]
-    scheduler._update_request_with_output = lambda _, token_ids: (token_ids, True)
     writer = Writer(str(path), HEADER, Texts(None))
     tap = Tap(scheduler, SimpleNamespace(put=writer.take, at_once=1), without_text=True)
     plan = SimpleNamespace(scheduled_spec_decode_tokens=["r"])
+    token = SimpleNamespace(request_id="r", new_token_ids=[token_id], new_logprobs=None)
+    made = {0: SimpleNamespace(outputs=[token])}
+    drawn = {"sampled_token_ids": [[token_id]], "req_id_to_index": {"r": 0}, "logprobs": None}
     scheduler.add_request(request)
-    scheduler.update_from_output(plan, SimpleNamespace(logprobs=None))
-    scheduler._update_request_with_output(request, [token_id])
-    scheduler._free_request(request)
+    scheduler.update_from_output(plan, SimpleNamespace(made=made, ends=request, **drawn))
     scheduler.finish_requests()
     written = path.read_text()
-    for kind in ("request.arrived", "draft.verified", "tokens.sampled", "request.finished"):
-        assert f'"{kind}"' in written
+    kinds = "request.arrived", "draft.verified", "tokens.sampled", "request.finished"
+    at = [written.index(f'"{kind}"') for kind in kinds]
+    assert at == sorted(at), "vLLM ends a request before it returns the tokens"
     assert tap.failure is None and '"temperature":0.5' in written
     assert "secret" not in written and str(token_id) not in written
 

@@ -42,10 +42,10 @@ def arrival(name: str, **sampling: object) -> tuple:
 
 def step(number: int, names: str, token: int = 70) -> list[tuple]:
     """The records of a whole step that decodes each sequence."""
-    decodes = [(StepDecodes, number, 1.0, name, number) for name in names]
-    tokens = [(TokensSampled, number, 1.0, name, token, None, None) for name in names]
+    decodes = StepDecodes, number, 1.0, [*names], [number] * len(names)
+    tokens = TokensSampled, number, 1.0, [*names], [token] * len(names), [], None
     begin, end = (ev.StepBegin, number, 1.0, 16), (ev.StepEnd, number, 1.0, 2, 0.0, 0.0, 0.0, 0.0)
-    return [begin, *decodes, *tokens, end]
+    return [begin, decodes, tokens, end]
 
 
 def arrive(writer: Writer, names: str) -> None:
@@ -61,7 +61,7 @@ def arrive(writer: Writer, names: str) -> None:
 
 def write(made: Texts, data: bytes) -> list[str]:
     """The text that becomes visible with each token."""
-    sampled = [made.events(TokensSampled, ["r"], [token], [], [], None)[-1] for token in data]
+    sampled = [made.events(TokensSampled, ["r"], [token], [], None)[-1] for token in data]
     return [text for _, _, _, (text,), *_ in sampled]
 
 
@@ -73,9 +73,9 @@ def test_a_character_of_several_tokens_becomes_visible_with_its_last_one():
 
 def test_a_token_is_named_once_before_its_first_use_and_a_special_one_is_not_text():
     made = texts()
-    named, sampled = made.events(TokensSampled, ["r", "s"], [66, 0], [], [], None)
+    named, sampled = made.events(TokensSampled, ["r", "s"], [66, 0], [], None)
     assert named == (ev.TokensNamed, {0: "\0", 66: "B"}) and sampled[3] == ["B", ""]
-    (again,) = made.events(TokensSampled, ["r"], [66], [], [], None)
+    (again,) = made.events(TokensSampled, ["r"], [66], [], None)
     assert again[0] is TokensSampled
 
 
@@ -89,7 +89,7 @@ def test_text_that_was_held_back_is_flushed_at_the_end():
 def test_an_abort_after_a_stop_string_is_a_stop_because_vllms_front_end_aborts_then():
     made = texts(a=["xy"], b=["xy"])
     for token in b"wxyz":
-        made.events(TokensSampled, ["a"], [token], [], [], None)
+        made.events(TokensSampled, ["a"], [token], [], None)
     assert made.events(ev.RequestAborted, "a", None) == [(ev.RequestFinished, "a", "stop", "xy")]
     assert made.events(ev.RequestAborted, "b", None) == [(ev.RequestAborted, "b", None)]
 

@@ -17,14 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"
 RECORDINGS = ROOT / "docs/assets/recordings"
 
-SMALL = ("--size", "120x30")
+SMALL, BLOCKS = ("--size", "120x30"), ("--screen", "blocks")
 SHOTS = {
     # Four users share a system prompt, a fifth waits for a slot, and a sixth has finished.
     "overview": ("shared-prefix.jsonl", "--step", "111"),
     "overview-light": ("memory-pressure.jsonl", "--step", "90", "--light"),
     "blocks": (
-        "shared-prefix.jsonl", "--step", "111", "--screen", "blocks",
-        "--choose", "b3", "--choose", "eve",
+        "shared-prefix.jsonl", "--step", "111", *BLOCKS, "--choose", "b3", "--choose", "eve",
     ),
     "scheduler": (
         "long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary",
@@ -42,14 +41,17 @@ SHOTS = {
     # A forced token, and the word that the model wanted; then words without their own step.
     "forced": ("structured.jsonl", "--step", "19", "--screen", "choice", "--choose", "eve"),
     "structured": ("structured.jsonl", "--step", "20", *SMALL),
+    # One step copies blocks to the host, and two requests wait for blocks from there.
+    "two-memories": (
+        "two-memories.jsonl", "--step", "240", *BLOCKS, "--choose", "b18", "--choose", "gil",
+    ),
+    "two-memories-overview": ("two-memories.jsonl", "--step", "240", "--choose", "gil"),
     "race": (
         "shared-prefix.jsonl", "--race", "static+contiguous,continuous+paged",
         "--step", "150", "--screen", "compare",
     ),
     "beams": ("beams.jsonl", "--step", "60", "--screen", "requests", "--choose", "ada.19"),
-    "real-vllm-blocks": (
-        "vllm/run-ahead.jsonl", "--step", "20", "--screen", "blocks", *SMALL, "--choose", "b3",
-    ),
+    "real-vllm-blocks": ("vllm/run-ahead.jsonl", "--step", "20", *BLOCKS, *SMALL, "--choose", "b3"),
     "real-vllm-waits": ("vllm/run-ahead.jsonl", "--step", "20", "--screen", "scheduler", *SMALL),
     "real-vllm-twin": (
         "vllm/in-step-ours.jsonl", "--with", "vllm/in-step.jsonl", "--step", "51",
@@ -57,17 +59,12 @@ SHOTS = {
     ),
     # for docs/learn
     "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
-    "freed": (
-        "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", *SMALL, "--choose", "b7",
-    ),
-    "copy-on-write": (
-        "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", *SMALL, "--choose", "b3",
-    ),
+    "freed": ("memory-pressure.jsonl", "--step", "66", *BLOCKS, *SMALL, "--choose", "b7"),
+    "copy-on-write": ("parallel-sampling.jsonl", "--step", "2", *BLOCKS, *SMALL, "--choose", "b3"),
     "samples": ("parallel-sampling.jsonl", "--step", "10", "--size", "120x32"),
     "latencies": ("burst.jsonl", "--step", "63", "--screen", "requests", *SMALL, "--choose", "ivo"),
     "x-ray": (
-        "kernels/x-ray.jsonl", "--step", "3", "--screen", "blocks", *SMALL,
-        "--choose", "b7", "--choose", "ada",
+        "kernels/x-ray.jsonl", "--step", "3", *BLOCKS, *SMALL, "--choose", "b7", "--choose", "ada",
     ),
 }  # fmt: skip
 """Name of the picture -> the arguments of `minivllm shot`, with names of committed recordings."""

@@ -267,10 +267,12 @@ def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
 
 
 def _cached(model: DashboardModel, block_id: int) -> str:
+    is_saved = model.fold.blocks[block_id].hash in model.ages.host_owners
+    but = ", but not the host's copy of it" if is_saved else ""
     return (
         f"Block {block_id} is free but still cached: {_left(model, block_id)}its content is"
         f" unchanged, so a prompt with the same beginning can reuse it; {_place(model, block_id)},"
-        " and allocating it evicts that content."
+        f" and allocating it evicts that content{but}."
     )
 
 

@@ -59,6 +59,8 @@ def _waiting(
     considered = model.considered()
     first = waiting[considered]
     own = sequence.deferred
+    if sequence.slot is not None:
+        return f"{name} {_loads(model, seq_id, sequence)}; the requests behind it may pass."
     if position <= considered and own is not None and own[0] in PASSED_REASONS:
         return f"{name} {reason_to_wait(model, *own)}; the requests behind it may pass."
     reason = _first_waits(model, first)
@@ -76,6 +78,14 @@ def _waiting(
         said += [f"{name} arrived after step {model.fold.step:,} was planned"]
         said += ["The next step will consider it"]
     return f"{'. '.join(said)}."
+
+
+def _loads(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str:
+    """Why a sequence waits that has a slot: its blocks are on their way from another memory."""
+    why = "has loaded its blocks, and waits for a token of the budget"
+    if (load := model.fold.loads.get(seq_id)) is not None:
+        why = phrase("waits.waiting_for_remote_kvs", need=len(load.block_ids))
+    return f"{why}. It owns {plural(len(sequence.block_table), 'block')} and slot {sequence.slot}"
 
 
 def _first_waits(model: DashboardModel, seq_id: str) -> str:

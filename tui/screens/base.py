@@ -43,6 +43,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         self._fit_terminal()
+        self.has_two_memories = self.context.transport.view.header.num_cpu_blocks > 0
+        self.set_class(self.has_two_memories, "-tiered")
         with Horizontal(id="top"):
             yield ScreenTabs(id="tabs")
             yield Header(id="header")

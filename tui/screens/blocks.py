@@ -1,6 +1,7 @@
 """The Blocks screen: memory, block by block.
 
-Left: the map, the text of blocks (if there is room) and the free queue. Right: the selected
+Left: the map, the second memory (if there is one), the text of blocks (if there is room) and the
+free queue. Right: the selected
 block, the prefix cache, attention mass and the kernel x-ray. If the panels in `_folding` do not
 all fit, one is open, and the others show only their titles until they get the focus.
 """
@@ -17,6 +18,7 @@ from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.blocks.hostmap import HostMap
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.mass import Mass
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
@@ -43,6 +45,8 @@ class BlocksScreen(DashboardScreen):
         with Horizontal(id="body"):
             with Vertical(id="blocks-left"):
                 yield BlockMap(shows_words=False, id="blocks-map")
+                if self.has_two_memories:
+                    yield HostMap(id="blocks-host")
                 yield BlockCards(index, id="blocks-cards")
                 yield FreeQueue(id="blocks-queue")
             with Vertical(id="blocks-right"):

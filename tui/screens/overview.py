@@ -8,6 +8,7 @@ from textual.widget import Widget
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.blocks.hostmap import HostMap
 from minivllm.tui.widgets.choice.choice import Choice, shows_choice
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.sentences import Suggestions, Summary
@@ -34,6 +35,8 @@ class OverviewScreen(DashboardScreen):
         with Horizontal(id="body"):
             with Vertical(id="memory"):
                 yield BlockMap(id="blockmap")
+                if self.has_two_memories:
+                    yield HostMap(id="hostmap")
                 yield StepCharts(id="charts")
                 yield FreeQueue(id="freequeue")
                 yield Finished(id="finished")

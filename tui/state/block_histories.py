@@ -66,8 +66,10 @@ class BlockAge(msgspec.Struct, gc=False):
     its words: the fold forgets the tokens of a sequence that has ended."""
 
 
-Beat = Literal["hit", "copied_from", "copied_to", "evicted"]
-"""What happened to a block, beside tokens being written into it."""
+Beat = Literal["hit", "copied_from", "copied_to", "evicted", "stored", "rescued", "loading"]
+"""What happened to a block, beside tokens being written into it. `rescued`: it was evicted, and the
+host's memory still has its content.
+"""
 STEPS_OF_BEATS = 3
 
 
@@ -79,6 +81,10 @@ class BlockAges(msgspec.Struct):
     beats: list[dict[int, Beat]] = []
     """Block -> what happened to it last, in each of the last steps, the current step first."""
     last_scheduled: str | None = None
+    host_owners: dict[str, str | None] = {}
+    """Hash of each block in the host's memory -> the sequence that had the block last."""
+    stores: dict[int, int] = {}
+    """The host's block -> the block that the current step copies into it."""
 
     def last_owner(self, block_id: int) -> str | None:
         """The sequence that holds the block, or held it last."""
@@ -90,7 +96,7 @@ class BlockAges(msgspec.Struct):
         kind = type(event)
         if kind is ev.BlockHashed:
             return event.seq_id or self.last_scheduled
-        if kind is ev.BlockEvicted:
+        if kind in (ev.BlockEvicted, ev.KVStore):
             return self.last_owner(event.block_id)
         return getattr(event, "seq_id", None)
 
@@ -115,6 +121,7 @@ class BlockAges(msgspec.Struct):
 
     def _begin(self, event: ev.StepBegin) -> None:
         self.changed.clear()
+        self.stores.clear()
         self.beats.insert(0, {})
         del self.beats[STEPS_OF_BEATS:]
 
@@ -147,7 +154,15 @@ class BlockAges(msgspec.Struct):
     def _evicted(self, event: ev.BlockEvicted) -> None:
         self._touch(event.block_id, event.step)
         self.blocks[event.block_id].content = b""
-        self._beat(event.block_id, "evicted")
+        self._beat(event.block_id, "rescued" if event.hash in self.host_owners else "evicted")
+
+    def _stored(self, event: ev.KVStore) -> None:
+        self.host_owners[event.hash] = self.last_owner(event.block_id)
+        self.stores[event.host_block] = event.block_id
+        self._beat(event.block_id, "stored")
+
+    def _lost(self, event: ev.KVLost) -> None:
+        self.host_owners.pop(event.hash, None)
 
     def _beat(self, block_id: int, beat: Beat) -> None:
         if not self.beats:  # a recording can begin in the middle of a step
@@ -177,4 +192,6 @@ class BlockAges(msgspec.Struct):
         ev.BlockReleased: _released,
         ev.BlockFreed: _freed,
         ev.BlockEvicted: _evicted,
+        ev.KVStore: _stored,
+        ev.KVLost: _lost,
     }

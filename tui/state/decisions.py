@@ -110,7 +110,12 @@ EVENT_WORDS = {
     "kv.lost": ("the host's block {host_block} is reused", ": its copy is lost", "warn"),
     "kv.lost.failed": ("the host's block {host_block} is dropped", ": its request failed", "warn"),
     "kv.load": ("begins to load {blocks:block}", " from the host's memory", "accent"),
+    "kv.load.remote": ("begins to load {blocks:block}", " from another engine", "accent"),
     "kv.loaded": ("has loaded {tokens:token}", "", "good"),
+    "kv.lease": ("keeps {blocks:block}", " for another engine", "accent"),
+    "kv.released": ("the kept blocks are released", ": another engine has them", "good"),
+    "kv.released.expired": ("the kept blocks are released", ": the lease is over", "warn"),
+    "kv.released.failed": ("the kept blocks are released", ": a request failed", "warn"),
     "step.withdrawn": ("loses its share of the step", "", "warn"),
     "draft.verified": ("keeps no draft", "", "warn"),
     "draft.verified.some": ("keeps {kept:draft}", "", "good"),
@@ -122,7 +127,10 @@ EVENT_WORDS = {
 
 
 NARRATED = {
+    "kv.load": (5, "{name} finds {blocks:block} in the host's memory: it waits while they come"),
     "request.preempted": (5, "{victim_of} {reason}: {name} gives up its blocks and waits"),
+    "kv.loaded": (4, "{tokens:token} of {name} came from the host: nobody computes them again"),
+    "kv.store": (4, "{blocks:block} of {name} may be reused soon: the host keeps a copy"),
     "block.hit": (4, "{name} begins like an earlier prompt: {blocks:block} reused"),
     "block.copied": (4, "{name} writes into shared block {src}: block {dst} is its own copy"),
     "block.evicted": (3, "only cached blocks are free: the cache forgets {blocks:block} of {name}"),
@@ -189,7 +197,7 @@ class Decision(msgspec.Struct):
         return NARRATED.get(self.key[1], (-1,))[0] if self.owner else -1
 
     def narrated(self) -> str:
-        facts = self.facts | {"name": self.name, "blocks": len(self.block_ids)}
+        facts = {"blocks": len(self.block_ids)} | self.facts | {"name": self.name}
         return fill_in(NARRATED[self.key[1]][1], **facts)
 
     @property
@@ -329,7 +337,12 @@ _FACTS = {
         ".failed" if e.why == "failed" else "",
         {"host_block": e.host_block},
     ),
-    ev.KVLoad: lambda e: ("", {"blocks": len(e.block_ids)}),
+    ev.KVLoad: lambda e: (
+        "" if e.source == "host" else ".remote",
+        {"blocks": len(e.block_ids)},
+    ),
+    ev.KVLease: lambda e: ("", {"blocks": len(e.block_ids)}),
+    ev.KVReleased: lambda e: ("" if e.why == "read" else f".{e.why}", {}),
     ev.KVLoaded: lambda e: ("", {"tokens": e.num_tokens}),
     ev.DraftVerified: lambda e: (".some" if e.num_accepted else "", {"kept": e.num_accepted}),
     ev.OptionChanged: lambda e: ("", {"name": clean(str(e.name)), "value": e.value, "old": e.old}),

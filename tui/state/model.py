@@ -323,7 +323,10 @@ class ModelCodec:
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
         """state: the engine's state at the start of the recording, if the engine was not new"""
-        return DashboardModel(header, Fold(header, state))
+        model = DashboardModel(header, Fold(header, state))
+        held = (block.hash for block in model.fold.host_blocks if block.hash is not None)
+        model.ages.host_owners.update(dict.fromkeys(held))
+        return model
 
     def pack(self, model: DashboardModel) -> list[bytes]:
         all_of_it = model.remembered

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minivllm.lessons.checker.catalogue import FOLDER, Exercise
+from minivllm.lessons.checker.catalogue import INFO, Exercise
 from minivllm.lessons.checker.report import event_of, words_of
 from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
 
@@ -18,7 +18,7 @@ class BugAnswer(NamedTuple):
     rule: str
 
 
-RULES = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["rule"]
+RULES = INFO["rule"]
 """Name -> what it says, and the kinds of `events` that put it to the test."""
 ANSWER_STUB = (
     "# The first step that breaks a rule, and the rule's name:\n"

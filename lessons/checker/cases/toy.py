@@ -42,7 +42,7 @@ class ToyTokenizer(ScriptedTokenizer):
 class ToyRunner:
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int) -> None:
         self.num_blocks, self.max_model_len = num_blocks, max_model_len
-        self._block_size = block_size
+        self._block_size, self.kv_caches, self.block_bytes = block_size, (), 0
         self._kv: dict[int, int] = {}
 
     def device_works(self) -> bool:

@@ -41,11 +41,14 @@ def main(exercise: Exercise) -> None:
             import_module(name)
     del sys.modules[exercise.module]
     processes = {wrong.name: _Process(exercise, wrong.source(source).encode) for wrong in known}
+    mistakes = list(processes.values())
     try:
         for line in sys.stdin:
-            question = json.loads(line)
-            name = question["file"]
+            name = (question := json.loads(line))["file"]
             process = processes.setdefault(name, _Process(exercise, Path(name).read_bytes))
+            if process in mistakes:  # a diagnosis asks about all of them: load them on all cores
+                while mistakes:
+                    mistakes.pop().start()
             if "behaviour" in question:
                 print(json.dumps(process.ask(question)), flush=True)
             else:
@@ -67,7 +70,7 @@ class _Process:
         lines: list[str] = []
         try:
             if self._process is None:
-                self._start()
+                self.start()
             self._channel.send_bytes(json.dumps(question).encode())
             if not self._channel.poll(patience):
                 raise TimeoutError
@@ -87,7 +90,7 @@ class _Process:
             self.end()
         return [lines, failure]
 
-    def _start(self) -> None:
+    def start(self) -> None:
         Path.home().mkdir(exist_ok=True)  # the code can remove it
         copy = Path(mkdtemp(dir=Path.home())) / self._exercise.student_file
         copy.write_bytes(self._read())

@@ -71,6 +71,11 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
         group.add_argument(flag, type=listed(read), default=[default], help=about)
 
     several("replicas", positive_int, 1, "number of engines that share the requests")
+    only = "number of engines that {}, in place of `--replicas`"
+    several("prefill_replicas", positive_int, 0, only.format("only compute prompts"))
+    several("decode_replicas", positive_int, 0, only.format("load computed prompts and generate"))
+    link = "bandwidth between the two, for blocks of SmolLM2-135M in float32"
+    several("gigabytes_per_second", float, 25.0, link)
     how = f"how requests are assigned to replicas: {', '.join(ROUTERS)}"
     several("router", str, "random", how)
     several("scheduling_policy", str, "fcfs")

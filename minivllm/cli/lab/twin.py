@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import islice
 from pathlib import Path
 from shutil import copyfile
 
@@ -21,8 +22,9 @@ import minivllm
 from minivllm.cli import Parser
 from minivllm.errors import SimulationError
 from minivllm.events.recording.whole_file import write_whole
-from minivllm.lab.twin.difference import differences, summary
+from minivllm.lab.twin.difference import differences
 from minivllm.lab.twin.ours import run_ours
+from minivllm.lab.twin.rules import DRAFTS
 from minivllm.lab.twin.trace import TwinTrace, read_trace
 
 
@@ -30,7 +32,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("TRACE", "a recording", type=Path)
     python = "the Python that has vLLM (default: this one)"
     parser.add("--vllm-python PATH", python, default=argparse.SUPPRESS)
-    parser.add("--all", "also list how often each decision differs afterwards")
+    parser.add("--all", "follow vLLM's rule in each difference, and go on to the next")
     parser.add("-o FOLDER", "keep ours.jsonl and vllm.jsonl there", type=Path, dest="output")
 
 
@@ -45,14 +47,18 @@ def run(args: argparse.Namespace) -> int:
             copyfile(args.trace, theirs)
         else:
             _run_vllm(trace, theirs, getattr(args, "vllm_python", sys.executable))
-        found = differences(ours, theirs)
+        found = list(islice(differences(trace, ours, theirs), None if args.all else 1))
+    if trace.has_drafts:
+        print(DRAFTS)
+    followed = "\nIf minivllm follows vLLM's rule there, "
+    same = f"both schedulers decide the same about all {len(trace.requests)} requests."
     if not found:
-        print(f"Equal: both schedulers decide the same about all {len(trace.requests)} requests.")
+        print(f"Equal: {same}")
         return 0
-    print(found[0])
-    if args.all:
-        print(f"All steps that differ:\n{summary(found)}")
-    return 0 if found[0].intended else 1
+    print(*found, sep=f"\n{followed}the next difference is:\n")
+    if found[-1].intended and args.all:
+        print(followed + same)
+    return 0 if found[-1].intended else 1
 
 
 def _run_vllm(trace: TwinTrace, recording: Path, python: str) -> None:

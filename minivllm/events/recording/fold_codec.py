@@ -77,6 +77,7 @@ class FoldCodec:
             counters=fold.counters,
             host_queue=list(fold.host_queue),
             loads=fold.loads,
+            leases=fold.leases,
         )
         numbers = fold.last_seq, fold.t, fold.lost_events, fold.num_token_pieces, num_block_pieces
         head = _Head(state, *numbers, len(fold.history), counts)

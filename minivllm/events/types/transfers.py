@@ -44,7 +44,11 @@ class KVLoad(Event, tag="kv.load"):
     block_ids: list[int]
     """The blocks that are filled, in the order of the block table. They have no hash yet."""
     host_blocks: list[int]
-    """The host's blocks that are read, in the same order. None is reused during the load."""
+    """The host's blocks that are read, in the same order. None is reused during the load. Another
+    engine's blocks have no ids here: they are asked for by their hashes.
+    """
+    source: str = "host"
+    """Where the blocks come from: `host`, or the address of the engine that has computed them."""
     rule: ClassVar[str] = "minivllm.kv_transfer.connector:KVConnector.update_state_after_alloc"
 
 
@@ -55,3 +59,25 @@ class KVLoaded(Event, tag="kv.loaded"):
     num_tokens: int
     """Tokens that need not be computed; 0 if nothing came, or if the sequence is aborted."""
     rule: ClassVar[str] = "minivllm.kv_transfer.connector:KVConnector._end_load"
+
+
+class KVLease(Event, tag="kv.lease"):
+    """The blocks of a computed prompt are kept for another engine, which will decode it."""
+
+    lease: int
+    """Number of the lease, from 0."""
+    seq_id: str
+    block_ids: list[int]
+    """Each has one more owner until `kv.released`."""
+    until: float
+    """When the lease ends, on the engine's clock, if nobody has read the blocks."""
+    rule: ClassVar[str] = "minivllm.kv_transfer.producer:KVProducer.request_finished"
+
+
+class KVReleased(Event, tag="kv.released"):
+    """A lease has ended: its blocks may be reused, unless they have other owners."""
+
+    lease: int
+    why: Literal["read", "expired", "failed"]
+    """`failed`: a request that shared a block has failed, so its values may be NaN."""
+    rule: ClassVar[str] = "minivllm.kv_transfer.producer:KVProducer._end_lease"

@@ -46,6 +46,7 @@ class ServedRequest(SequenceTimes):
     listener; `RequestLedger` folds the same times (a test checks this).
     """
 
+    number: int
     arrival: Arrival
     output_tokens: int
     """The arrival's output length, cut at the maximum model length."""
@@ -89,15 +90,16 @@ class Replica:
         """Times between neighbouring tokens, in pairs: a gap, and how many tokens had it."""
         self.plan: SchedulerOutput | None = None  # of the last step
         self._num_arrived = 0
-        self._clock = SimulatedClock()
-        self._bus = EventBus(self._clock)
+        self.max_output = config.max_model_len
+        self.clock = SimulatedClock()
+        self.bus = EventBus(self.clock)
         limit, num_blocks = config.max_model_len, config.num_gpu_blocks_override
-        manager = create_kv_cache_manager(config, num_blocks, limit, self._bus)
+        manager = create_kv_cache_manager(config, num_blocks, limit, self.bus)
         drafter, drafts = NO_DRAFTS, config.speculative_config
         if drafts is not None:
             self._drafts = AssumedDrafts(acceptance_rate, seed)
-            drafter = SpeculativeDrafter(drafts, self._drafts, manager, limit, self._bus)
-        self.scheduler = Scheduler(config, manager, limit, self._bus, drafter)
+            drafter = SpeculativeDrafter(drafts, self._drafts, manager, limit, self.bus)
+        self.scheduler = Scheduler(config, manager, limit, self.bus, drafter)
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}
         self._ends: float | None = None  # the end of the running step; None between two steps
@@ -105,9 +107,9 @@ class Replica:
 
     # ---- requests in ----
 
-    def add(self, arrival: Arrival, request: Request) -> None:
-        """Queue a request at its arrival time. First call `run_until` with the same time."""
-        self._clock.advance_to(arrival.at)
+    def add(self, arrival: Arrival, request: Request, now: float) -> ServedRequest:
+        """Queue a request. First call `run_until` with the same time, `now`."""
+        self.clock.advance_to(now)
         limit = self.config.max_model_len
         try:
             refuse_if_too_large(request, self.scheduler.kv_cache_manager, limit)
@@ -115,10 +117,12 @@ class Replica:
             raise SimulationError(str(error)) from error
         request.arrival_number = self._num_arrived
         self._num_arrived += 1
-        output_tokens = min(arrival.output_tokens, limit - arrival.prompt_tokens)
-        served = ServedRequest(arrival.at, arrival=arrival, output_tokens=output_tokens)
+        length = min(arrival.output_tokens, limit - arrival.prompt_tokens, self.max_output)
+        number = int(request.request_id)
+        served = ServedRequest(arrival.at, number=number, arrival=arrival, output_tokens=length)
         self._served[request.sequences[0]] = served
         self.scheduler.add_request(request)
+        return served
 
     @property
     def load(self) -> int:
@@ -129,21 +133,21 @@ class Replica:
 
     @property
     def now(self) -> float:
-        return self._clock.now()
+        return self.clock.now()
+
+    def next_end(self) -> float:
+        """Begin a step if none runs. Return when it ends; infinity if there is nothing to do."""
+        if self._ends is None and self.scheduler.requests:
+            self._begin_step()
+        return math.inf if self._ends is None else self._ends
 
     def run_until(self, moment: float) -> None:
         """Run until `moment`. A step that ends after `moment` is left running."""
-        while True:
-            if self._ends is None:
-                if not self.scheduler.requests or self._clock.now() >= moment:
-                    return
-                self._begin_step()
-            if self._ends > moment:
-                return
+        while (self._ends is not None or self.now < moment) and self.next_end() <= moment:
             self._end_step()
 
     def _begin_step(self) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         scheduler = self.scheduler
         plan = self.plan = scheduler.schedule(now)
         num_decodes = context = 0
@@ -164,11 +168,11 @@ class Replica:
         self.steps.extend((now, seconds, used, len(scheduler.running), len(scheduler.waiting)))
 
     def _end_step(self) -> None:
-        plan, now, before, began = self.plan, self._ends, self._last_end, self._clock.now()
+        plan, now, before, began = self.plan, self._ends, self._last_end, self.clock.now()
         self._ends, self._last_end = None, now
-        self._clock.advance_to(now)
+        self.clock.advance_to(now)
         scheduler, in_service = self.scheduler, self._served
-        emits = self._bus.active
+        emits = self.bus.active
         num_tokens = num_usual = 0
         for item in plan.scheduled:
             for sequence in item.sampling:
@@ -188,14 +192,14 @@ class Replica:
                 for _ in range(num_new):
                     sequence.append_token(token_id)
                     if emits:
-                        self._bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
+                        self.bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
                 if served.num_tokens == served.output_tokens:
                     self._finish(sequence)
         if num_usual:
             self.gaps.extend((now - before, num_usual))
         scheduler.counters.generation_tokens += num_tokens
         if emits:
-            self._bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, 0.0, 0.0, now - began, 0.0)
+            self.bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, 0.0, 0.0, now - began, 0.0)
 
     def _settle(self, item: ScheduledDrafts, token_id: int) -> int:
         """Decide how many drafts are right; return how many new tokens the sequence has."""
@@ -213,7 +217,7 @@ class Replica:
     # ---- views ----
 
     def subscribe(self, listener: Listener) -> None:
-        self._bus.subscribe(listener)
+        self.bus.subscribe(listener)
 
     def log_header(self, model: str) -> ev.LogHeader:
         names = ("block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")

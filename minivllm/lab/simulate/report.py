@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 
 from minivllm.config import EngineConfig
@@ -24,6 +24,9 @@ from minivllm.lab.simulate.workload import at_rate
 
 VARIED = {
     "replicas": "replicas",
+    "prefill_replicas": "prefill",
+    "decode_replicas": "decode",
+    "gigabytes_per_second": "GB/s",
     "router": "router",
     "rate": "requests/s",
     "scheduling_policy": "policy",
@@ -35,7 +38,7 @@ VARIED = {
     "acceptance_rate": "accepted",
 }
 """Option that can have several values -> title of the option's column."""
-_OF_SETUP = ("replicas", "router", "rate", "acceptance_rate")
+_OF_SETUP = VARIED.keys() & {field.name for field in fields(Setup)}
 _LATENCIES = {
     "ttft": "first token (TTFT)",
     "itl": "between tokens (ITL)",

@@ -22,6 +22,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Request
 from minivllm.errors import ConfigError
 from minivllm.lab.simulate.arrivals import Arrival
+from minivllm.lab.simulate.prefill_decode import PrefillDecode
 from minivllm.lab.simulate.replica import Replica, make_request
 from minivllm.lab.simulate.step_times import Fit
 from minivllm.lab.simulate.workload import at_rate
@@ -46,10 +47,18 @@ class Setup:
     acceptance_rate: float | None = None
     """With a `speculative_config`: the probability that a draft is right if those before it are."""
     rate: float | None = None  # requests per second; None leaves the arrival times as they are
+    prefill_replicas: int = 0
+    decode_replicas: int = 0
+    gigabytes_per_second: float = 25.0  # into each of the `decode_replicas`
 
     def __post_init__(self) -> None:
         if self.router not in ROUTERS:
             raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
+        kinds = self.prefill_replicas, self.decode_replicas
+        if any(kinds) and (not all(kinds) or self.replicas > 1):
+            raise ConfigError("Give --prefill-replicas and --decode-replicas, and no --replicas.")
+        if not self.gigabytes_per_second > 0:
+            raise ConfigError("--gigabytes-per-second must be more than 0.")
         if self.rate is not None and not self.rate > 0:
             limits = "more than 0 requests per second, or inf for all at once"
             raise ConfigError(f"--rate must be {limits}; got {self.rate}.")
@@ -102,7 +111,7 @@ def build_replicas(setup: Setup, fit: Fit) -> list[Replica]:
     times = fit.model(setup.config.max_num_batched_tokens)
     return [
         Replica(setup.config, times, f"{setup.seed}/{number}", setup.acceptance_rate)
-        for number in range(setup.replicas)
+        for number in range(setup.prefill_replicas + setup.decode_replicas or setup.replicas)
     ]
 
 
@@ -116,11 +125,16 @@ def simulate(
 
     progress: called from time to time
     """
-    router = Router(setup.router, replicas, setup.seed)
+    num_first = setup.prefill_replicas
+    first, second = replicas[:num_first] or replicas, replicas[num_first:]
+    router, parts = Router(setup.router, first, setup.seed), replicas
+    if num_first:
+        choose = Router(setup.router, second, setup.seed).choose
+        parts = [PrefillDecode(first, second, choose, setup.gigabytes_per_second)]
 
     def advance(moment: float) -> None:
-        for replica in replicas:
-            replica.run_until(moment)
+        for part in parts:
+            part.run_until(moment)
 
     was_enabled = gc.isenabled()
     # This loop leaves no reference cycles (`Replica._finish`), but visiting a million live objects
@@ -129,11 +143,11 @@ def simulate(
     try:
         for number, arrival in enumerate(crowd):
             request = make_request(number, arrival)
-            if router.needs_replicas_now:
+            if router.needs_replicas_now or num_first:
                 advance(arrival.at)
             chosen = router.choose(request)
             chosen.run_until(arrival.at)
-            chosen.add(arrival, request)
+            chosen.add(arrival, request, arrival.at)
             if number % REPORT_EVERY == 0:
                 progress()
         moment, stretch = max(replica.now for replica in replicas), 1.0

@@ -1,5 +1,6 @@
 """Our side of a twin run: minivllm's scheduler with the tokens of a trace."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -10,13 +11,17 @@ from minivllm.core.request import Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import Event
+from minivllm.lab.twin.rules import Intended
 from minivllm.lab.twin.trace import TwinRequest, TwinTrace, play
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer
 from minivllm.sampling_params import SamplingParams
 
 
-def run_ours(trace: TwinTrace, path: Path) -> None:
-    """Serve the trace with minivllm's scheduler, and record it."""
+def run_ours(trace: TwinTrace, path: Path, rules: Iterable[Intended] = ()) -> None:
+    """Serve the trace with minivllm's scheduler, and record it.
+
+    rules: of vLLM, which the scheduler follows
+    """
     outputs = {request.name: request.output_token_ids for request in trace.requests}
 
     def next_token(sequence: Sequence) -> int:
@@ -27,6 +32,8 @@ def run_ours(trace: TwinTrace, path: Path) -> None:
     runner = ScriptedRunner(trace.num_blocks, config.max_model_len, next_token)
     tokenizer = ScriptedTokenizer(lambda token_id: "", vocab_size=1 << 18)
     engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
+    for rule in rules:
+        rule.follow(engine.core.scheduler)
 
     def add(request: TwinRequest) -> None:
         num_tokens = len(request.output_token_ids)

@@ -37,7 +37,8 @@ class TwinTrace(msgspec.Struct):
     """Blocks that sequences can get. vLLM has one more, its null block."""
     options: dict[str, Any]  # `OPTIONS` of both engines
     requests: list[TwinRequest]  # in the order of arrival
-    is_vllms: bool = False  # a synchronous vLLM has made the recording
+    is_vllms: bool = False  # a synchronous vLLM without drafts has made the recording
+    has_drafts: bool = False
 
 
 def read_trace(path: Path) -> TwinTrace:
@@ -49,6 +50,7 @@ def read_trace(path: Path) -> TwinTrace:
         raise SimulationError(f"{path} begins in the middle of a run, so requests are missing.")
     requests: dict[str, TwinRequest] = {}
     unfinished: dict[str, int] = {}
+    has_drafts = False
     for event in recording.events(0, len(recording)):
         match event:
             case ev.RequestArrived(seq_id=name, step=step, prompt_token_ids=prompt):
@@ -64,6 +66,8 @@ def read_trace(path: Path) -> TwinTrace:
                 unfinished.pop(name, None)
             case ev.RequestAborted(seq_id=name):
                 requests[name].abort_step = event.step
+            case ev.DraftProposed():
+                has_drafts = True
     recording.close()
     if not requests:
         raise SimulationError(f"{path} has no requests, so there is nothing to run.")
@@ -72,9 +76,11 @@ def read_trace(path: Path) -> TwinTrace:
     for name, max_tokens in unfinished.items():
         tokens = requests[name].output_token_ids
         tokens += [0] * (max_tokens - len(tokens))
-    is_vllms = header.source.startswith("vLLM") and not header.config["async_scheduling"]
+    is_in_step = header.source.startswith("vLLM") and not header.config["async_scheduling"]
     options = {name: getattr(header, name) for name in OPTIONS}
-    return TwinTrace(header.num_usable_blocks, options, [*requests.values()], is_vllms)
+    is_vllms = is_in_step and not has_drafts
+    num_blocks, given = header.num_usable_blocks, [*requests.values()]
+    return TwinTrace(num_blocks, options, given, is_vllms, has_drafts)
 
 
 def play(

@@ -10,6 +10,7 @@ float32 while they are read, and so do quantized vectors.
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
+import os
 import re
 import struct
 from dataclasses import dataclass
@@ -89,8 +90,9 @@ _PLAIN = {
 
 
 class GgufTensor(NamedTuple):
-    """The place of one tensor in the file."""
+    """The place of one tensor in its file."""
 
+    path: Path
     name: str
     shape: tuple[int, ...]
     """Slowest dimension first, as in torch; the file uses the reverse order."""
@@ -109,6 +111,7 @@ class GgufArray(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
     path: Path
+    num_files: int  # The first has the settings, and each some tensors.
     metadata: dict[str, Any]
     """The value of an array is a `GgufArray`; `read_array` returns its contents."""
     tensors: dict[str, GgufTensor]
@@ -149,10 +152,29 @@ class _Reader(GGUFReader):
 
 
 def read_gguf_header(path: Path) -> GgufHeader:
-    """Read and check the header of `path`, without its arrays.
+    """Read and check the header of `path`, without its arrays, and the tensors of its other parts.
 
-    Raises `ModelIntegrityError` if the file is not a GGUF file, or is damaged or truncated.
+    Raises `ModelIntegrityError` if a file is not a GGUF file, or is damaged, truncated or missing.
     """
+    header = _read_header(path)
+    others = part_paths(path, header.num_files)[1:]
+    if others and (header.metadata.get("split.no") or not all(map(Path.is_file, others))):
+        raise ModelIntegrityError(
+            f"{path} is one of {header.num_files} files: name the first, and keep the others, up to"
+            f" {os.path.realpath(others[-1])}, beside it."
+        )
+    for part in others:
+        header.tensors.update(_read_header(part).tensors)
+    return header
+
+
+def part_paths(first: Path, num_files: int) -> list[Path]:
+    """Return `first` and llama.cpp's names of the other files: x-00002-of-00003.gguf, ..."""
+    stem, numbers = re.sub(r"-\d{5}-of-\d{5}$", "", first.stem), range(2, num_files + 1)
+    return [first, *(first.with_name(f"{stem}-{i:05}-of-{num_files:05}.gguf") for i in numbers)]
+
+
+def _read_header(path: Path) -> GgufHeader:
     try:
         reader = _Reader(path)
         if reader.byte_order != "I":
@@ -170,9 +192,12 @@ def read_gguf_header(path: Path) -> GgufHeader:
                 raise ValueError(f"tensor {found.name!r:.100} is empty or overlaps another tensor")
             end = found.data_offset + found.n_bytes
             tensors[found.name] = GgufTensor(
-                found.name, shape, found.tensor_type, found.data_offset, found.n_bytes
+                path, found.name, shape, found.tensor_type, found.data_offset, found.n_bytes
             )
-        header = GgufHeader(path, metadata, tensors)
+        num_files = metadata.get("split.count", 1)  # 0 in a file whose parts were joined again
+        if not isinstance(num_files, int) or not 0 <= num_files < _MAX_COUNT:
+            raise ValueError(f"it is one of {num_files!r:.50} files")
+        header = GgufHeader(path, num_files, metadata, tensors)
         for key in metadata:
             # Some files have a number for each layer, such as Granite 4's.
             if key.endswith(".head_count_kv") and len(numbers := set(read_array(header, key))) == 1:
@@ -228,7 +253,7 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             tensor.shape,
             tensor.type.name,
             tensor.num_bytes,
-            partial(_read_norm if _adds_one(header, tensor) else _read, header.path, tensor),
+            partial(_read_norm if _adds_one(header, tensor) else _read, tensor),
             is_quantized=_stored_format(tensor) is not None,
             row_order=_row_order(header, tensor),
         )
@@ -260,7 +285,7 @@ def read_rope_divisors(header: GgufHeader) -> list[list[float]]:
         raise ModelIntegrityError(
             f"{header.path} has no list of numbers in {found[0].name}: download it again."
         )
-    return [_read(header.path, tensor, slice(None)).tolist() for tensor in found]
+    return [_read(tensor, slice(None)).tolist() for tensor in found]
 
 
 def _hf_name(header: GgufHeader, name: str) -> str:
@@ -281,10 +306,10 @@ def _stored_format(tensor: GgufTensor) -> WeightFormat | None:
     return FORMATS.get(tensor.type.name.lower()) if len(tensor.shape) == 2 else None
 
 
-def _read(path: Path, tensor: GgufTensor, rows: slice) -> CheckpointWeight:
+def _read(tensor: GgufTensor, rows: slice) -> CheckpointWeight:
     shape = quant_shape_to_byte_shape(tensor.shape, tensor.type)
     # Copy-on-write: torch wants memory that it may write to.
-    data = np.memmap(path, np.uint8, "c", tensor.offset, shape)[rows]
+    data = np.memmap(tensor.path, np.uint8, "c", tensor.offset, shape)[rows]
     if tensor.type in _PLAIN:
         return torch.from_numpy(data).view(_PLAIN[tensor.type])
     if (format_ := _stored_format(tensor)) is not None:
@@ -298,8 +323,8 @@ def _adds_one(header: GgufHeader, tensor: GgufTensor) -> bool:
     return is_gemma and tensor.name.endswith("_norm.weight")
 
 
-def _read_norm(path: Path, tensor: GgufTensor, rows: slice) -> CheckpointWeight:
-    return _read(path, tensor, rows).float() - 1
+def _read_norm(tensor: GgufTensor, rows: slice) -> CheckpointWeight:
+    return _read(tensor, rows).float() - 1
 
 
 def _row_order(header: GgufHeader, tensor: GgufTensor) -> torch.Tensor | None:

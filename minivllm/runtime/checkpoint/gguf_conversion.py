@@ -1,10 +1,10 @@
 """Make a GGUF file a checkpoint directory: its `config.json`, tokenizer and chat template as files.
 
 The weights stay in the GGUF file: `model.gguf` is a link to it, and `gguf` reads them from there.
+If the model has several files, links to the others are beside it.
 """
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, write_json
 from minivllm.runtime.checkpoint.gguf import (
     GgufHeader,
     gguf_entries,
+    part_paths,
     read_gguf_header,
     read_rope_divisors,
 )
@@ -31,7 +32,8 @@ _ARCHITECTURES = {"qwen3_moe": "qwen3moe", "gemma3_text": "gemma3"}
 _MODEL_CLASSES = {
     _ARCHITECTURES.get(family.model_type, family.model_type): name
     for name, family in FAMILIES.items()
-    if family.model_type not in ("mistral", "ministral")  # llama.cpp calls them llama
+    # llama.cpp calls the first two llama, and the last one granite.
+    if family.model_type not in ("mistral", "ministral", "granitemoehybrid")
 }
 """GGUF architecture -> Hugging Face class."""
 _GRANITE_KEYS = {
@@ -46,13 +48,6 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
     Raises `UnsupportedModelError` for a model that we cannot run, and `ModelIntegrityError` for an
     incomplete header.
     """
-    if (parts := _value(header, "split.count", int, 1)) > 1:
-        stem = re.sub(r"-\d{5}-of-\d{5}$", "", header.path.stem)
-        first, last = (f"{stem}-{part:05}-of-{parts:05}.gguf" for part in (1, parts))
-        raise UnsupportedModelError(
-            f"{header.path} is one of {parts} files, {first} to {last}: join them with llama.cpp's"
-            f" llama-gguf-split --merge {first} {stem}.gguf, and use the result."
-        )
     arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
         raise UnsupportedModelError(
@@ -232,4 +227,6 @@ def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
         ) from error
     write_json(directory / "config.json", config)
     write_json(directory / "generation_config.json", {"eos_token_id": ends})
-    os.symlink(path.resolve(), directory / GGUF_FILE)
+    firsts = path, directory / GGUF_FILE
+    for part, link in zip(*(part_paths(first, header.num_files) for first in firsts), strict=True):
+        os.symlink(part.resolve(), link)

@@ -149,10 +149,8 @@ def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:
     # Llama 3: a slow pair did not complete a full turn in training, so its frequency is divided by
     # the factor (interpolation). A fast pair keeps its frequency. In between, both are blended.
     turns_in_training = scaling.original_max_position_embeddings * inv_freq / (2 * math.pi)
-    blend = (turns_in_training - scaling.low_freq_factor) / (
-        scaling.high_freq_factor - scaling.low_freq_factor
-    )
-    blend = blend.clamp(0.0, 1.0)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    blend = ((turns_in_training - low) / (high - low)).clamp(0.0, 1.0)
     return (1 - blend) * inv_freq / scaling.factor + blend * inv_freq
 
 
@@ -169,9 +167,8 @@ class Attention(nn.Module):
         self.norm_shape = (-1,) if config.qk_norm == "all_heads" else (-1, self.head_size)
         self.q_norm = self.k_norm = None
         if config.qk_norm is not None:
-            q_size, k_size = qk_norm_sizes(config)
-            self.q_norm = RMSNorm(q_size, config.rms_norm_eps)
-            self.k_norm = RMSNorm(k_size, config.rms_norm_eps)
+            sizes, eps = qk_norm_sizes(config), config.rms_norm_eps
+            self.q_norm, self.k_norm = (RMSNorm(size, eps) for size in sizes)
 
     def forward(self, x: torch.Tensor, cos_sin: CosSin, attend: Attend) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""

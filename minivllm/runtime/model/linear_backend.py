@@ -89,11 +89,8 @@ class CpuMatrix:
     ) -> None:
         """rounds: whether inputs are rounded to bfloat16"""
         self._ops, self.rounds = load_cpu_ops(), rounds
-        parts = (
-            [StoredWeight.of_tensor(weight)]
-            if isinstance(weight, torch.Tensor)
-            else join_rows(weight)
-        )
+        is_plain = isinstance(weight, torch.Tensor)
+        parts = join_rows([StoredWeight.of_tensor(weight)] if is_plain else weight)
         memory = memory or LargePages()
         self.packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 

@@ -65,12 +65,17 @@ FAMILIES = {
         frozenset({"no_rope_layers"}),
     ),
     "GraniteForCausalLM": Family("granite", keys=_GRANITE_FACTORS),
+    "GraniteMoeHybridForCausalLM": Family(  # Granite 4, if it has neither states nor experts
+        "granitemoehybrid", {"fused_projections": ("gate_up_proj",)},
+        {"layer_types": ["mamba"], "position_embedding_type": "nope", "num_local_experts": 8},
+        _GRANITE_FACTORS | {"shared_intermediate_size"},
+    ),
     "GraniteMoeForCausalLM": Family(
         "granitemoe", {"norm_topk_prob": True},
         {"num_local_experts": 8, "num_experts_per_tok": 2}, _GRANITE_FACTORS | {"experts"},
     ),
     "Phi3ForCausalLM": Family(  # Phi-4-mini, too
-        "phi3", {"fused_projections": True}, {"rms_norm_eps": 1e-5},
+        "phi3", {"fused_projections": ("qkv_proj", "gate_up_proj")}, {"rms_norm_eps": 1e-5},
         _WINDOW | {"partial_rotary_factor"},
     ),
     "Olmo2ForCausalLM": Family(
@@ -218,8 +223,8 @@ class ModelConfig:
     """The norms of attention and MLP: of inputs, of results (OLMo 2), of both (Gemma 3)."""
     norm_adds_one: bool = False  # Norms multiply by 1 + weight, in float32 (Gemma 3).
     hidden_act: Literal["silu", "gelu_pytorch_tanh"] = "silu"
-    fused_projections: bool = False
-    """The checkpoint stores q, k, v as one matrix, and gate, up as another (Phi-3, Phi-4-mini)."""
+    fused_projections: tuple[str, ...] = ()
+    """The checkpoint stores q, k, v as one matrix (Phi-3, Phi-4-mini), or gate and up."""
     scaled_embedding: bool = False
     """Embeddings are multiplied by sqrt(hidden_size), rounded to their dtype (Gemma 3)."""
     embedding_multiplier: _Real = 1.0
@@ -266,6 +271,7 @@ class ModelConfig:
             "architecture": architecture,
             "num_key_value_heads": heads.num_key_value_heads or heads.num_attention_heads,
             "head_size": head_size,
+            "intermediate_size": hf.get("shared_intermediate_size", hf.get("intermediate_size")),
             "rope_theta": rope_theta,
             "rope_scaling": None,
             "rotary_size": rotary_size,
@@ -322,7 +328,7 @@ def _read(values: Mapping[str, Any], kind: type[T]) -> T:
     given = {key: value for key, value in values.items() if value is not None}
     try:
         return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair
         raise ModelIntegrityError(
             f"config.json has a wrong value ({error}): check it, or download the model again."
         ) from None
@@ -355,8 +361,9 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
     reasons = {
         "experts": "experts" not in computed
         and any(value for key, value in hf.items() if "expert" in key or key.startswith("moe_")),
-        "experts that all tokens share": any(value for key, value in hf.items() if "shared" in key),
+        "experts that all tokens share": any(hf[k] for k in hf.keys() - computed if "shared" in k),
         "clipped queries and keys": bool(hf.get("clip_qkv")),
+        "latent attention (kv_lora_rank)": bool(hf.get("kv_lora_rank")),
         "a hidden_act other than silu or gelu_pytorch_tanh": (
             hf.get("hidden_activation", hf.get("hidden_act", "silu"))
             not in ("silu", "gelu_pytorch_tanh")
@@ -364,14 +371,15 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
         "biases in the MLP": bool(hf.get("mlp_bias") or hf.get("use_bias")),
         "sliding-window attention": bool(slides) and not is_known,
         "several kinds of layers": set(kind.layer_types)
-        - {"full_attention", "sliding_attention" if is_known and window else ""},
+        - {"full_attention", "attention", "sliding_attention" if is_known and window else ""},
         "attention to later tokens": bool(hf.get("use_bidirectional_attention")),
         "a rotary embedding for part of each head": (
             "partial_rotary_factor" not in computed
             and rope.get("partial_rotary_factor") not in (None, 1)
         ),
         "layers without a rotary embedding": (
-            "no_rope_layers" not in computed and bool(hf.get("no_rope_layers"))
+            ("no_rope_layers" not in computed and bool(hf.get("no_rope_layers")))
+            or hf.get("position_embedding_type", "rope") != "rope"
         ),
         "a rotary embedding for each kind of layer": (
             "rope_local_base_freq" not in computed

@@ -13,6 +13,8 @@ import torch
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight
 
+_GRANITE = {"input_linear.weight": ("gate_proj", "up_proj"), "output_linear.weight": ("down_proj",)}
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -38,7 +40,7 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
 
     def add_rows(block: str, ours: str, sizes: dict[str, int], bias: bool) -> None:
         """Add projections of the hidden state: name -> rows, one after another in one matrix."""
-        if config.fused_projections:
+        if ours in config.fused_projections:
             sizes = {ours: sum(sizes.values())}
         first_row = 0
         for name, size in sizes.items():
@@ -106,19 +108,21 @@ def split_experts(
     """Yield a checkpoint's weights with a matrix for each expert, under Qwen's names.
 
     Granite stores a layer's experts in two tensors: [num_experts, 2 * width, hidden_size], where
-    gate comes before up, and [num_experts, hidden_size, width].
+    gate comes before up, and [num_experts, hidden_size, width]. Granite 4 without experts has the
+    two matrices of one MLP.
     """
     for name, weight in weights:
+        name = name.replace("shared_mlp.input_linear", "mlp.gate_up_proj")
+        name = name.replace("shared_mlp.output_linear", "mlp.down_proj")
         layer, _, module = name.partition(".block_sparse_moe.")
-        if not module:
-            yield name, weight
-        elif module == "router.layer.weight":
+        names = _GRANITE.get(module)
+        if module == "router.layer.weight":
             yield f"{layer}.mlp.gate.weight", weight
+        elif names is None or not isinstance(weight, torch.Tensor) or weight.dim() != 3:
+            yield name, weight
         else:
-            is_input = module == "input_linear.weight"
-            names = ("gate_proj", "up_proj") if is_input else ("down_proj",)
             for expert, matrix in enumerate(weight):
-                for part, rows in zip(names, matrix.chunk(len(names)), strict=True):
+                for part, rows in zip(names, matrix.tensor_split(len(names)), strict=True):
                     yield f"{layer}.mlp.experts.{expert}.{part}.weight", rows
 
 

@@ -59,7 +59,8 @@ ALIASES = {
     " format dummy)",
 }
 """Alias -> description."""
-_GENERATED = {name: f"{name}-v1" for name in ("tiny-random", "tiny-moe", QWEN3_DUMMY)}
+_VERSIONS = {"tiny-random": 1, "tiny-moe": 2, QWEN3_DUMMY: 1}
+_GENERATED = {name: f"{name}-v{version}" for name, version in _VERSIONS.items()}
 """Alias -> key in the cache. Increase its number when `toys` writes something else."""
 
 

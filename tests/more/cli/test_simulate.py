@@ -49,6 +49,10 @@ def test_paging_and_continuous_batching_are_rows_of_one_table_and_each_helps(cap
         ("--num-gpu-blocks-override 4", "KV cache blocks"),
         ("--step-times nowhere.json", "nowhere.json cannot be read"),
         ("--record x.jsonl --replicas 1,2", "--record needs a single configuration"),
+        (
+            "--prefill-replicas 1",
+            "Give --prefill-replicas and --decode-replicas, and no --replicas",
+        ),
         ("--acceptance-rate 0.5", "give --speculative-config and --acceptance-rate together"),
     ],
 )

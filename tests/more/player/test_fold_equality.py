@@ -47,7 +47,8 @@ def test_the_player_shows_what_python_shows_in_random_runs(tmp_path):
     for number in range(100):
         flavours = TIERED if number % 4 == 0 else FLAVOURS
         flavour = list(flavours)[number % len(flavours)]
-        history = History(flavour, seed=5000 + number, tiered=flavours is TIERED)
+        second = {0: {"tiered": True}, 4: {"role": "kv_producer"}, 8: {"role": "kv_consumer"}}
+        history = History(flavour, seed=5000 + number, **second.get(number % 12, {}))
         kinds |= history.run().keys()
         path = tmp_path / f"{number}.jsonl"
         with LogWriter(path, history.engine.fold.header) as writer:
@@ -56,7 +57,7 @@ def test_the_player_shows_what_python_shows_in_random_runs(tmp_path):
         files.append(path)
     rare = {ev.RequestPreempted, ev.RequestForked, ev.BeamPruned, ev.DraftVerified, ev.BlockCopied}
     assert kinds >= rare | {ev.BlockEvicted, ev.RequestAborted, ev.OptionChanged}
-    assert kinds >= {ev.KVStore, ev.KVLost, ev.KVLoad, ev.KVLoaded}
+    assert kinds >= {ev.KVStore, ev.KVLost, ev.KVLoad, ev.KVLoaded, ev.KVLease, ev.KVReleased}
     assert_equal_in_node(tmp_path, files)
 
 

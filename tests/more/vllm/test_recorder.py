@@ -9,9 +9,11 @@ import pytest
 from support.vllm.real_vllm import ROOT, VLLM_PYTHON, needs_vllm, run_with_vllm
 
 from minivllm.events.recording.recording import Recording
+from minivllm.runtime.store.model_store import resolve_for_transformers
 from minivllm.tui.state.model import MODELS
 
 TRAFFIC = ROOT / "tests/support/vllm/random_traffic.py"
+REAL_MODEL = ROOT / "tests/support/vllm/real_model.py"
 REFUSED = ROOT / "tests/support/vllm/refused.py"
 
 
@@ -28,6 +30,23 @@ def test_the_fold_equals_vllms_own_state_after_every_call(first, last, tmp_path)
         recording = Recording(tmp_path / f"{result['seed']}.jsonl", MODELS)
         assert recording.header.source.startswith("vLLM 0.")
         assert not recording.head.fold.sequences and recording.head.fold.counters.prompt_tokens
+
+
+@needs_vllm
+@pytest.mark.parametrize(
+    "way", ["in-step", "run-ahead", pytest.param("drafts", marks=pytest.mark.slow)]
+)
+def test_the_fold_equals_a_vllm_that_serves_smollm2(way, tmp_path, monkeypatch):
+    path = tmp_path / "run.jsonl"
+    monkeypatch.setenv("MINIVLLM_RECORD_VERIFY", "1")
+    (result,) = run_with_vllm(REAL_MODEL, resolve_for_transformers("smollm2"), way, path)
+    assert result["difference"] is None and result["num_checks"] > 200
+    recording = Recording(path, MODELS)
+    counters, events = recording.head.fold.counters, recording.events(0, len(recording))
+    assert counters.num_preemptions and counters.prefix_cache_hits and counters.evicted_blocks
+    assert recording.header.max_num_seqs < counters.finished_requests
+    assert (counters.spec_decode_num_accepted_tokens > 0) == (way == "drafts")
+    assert any(getattr(event, "of_step", None) for event in events) == (way == "run-ahead")
 
 
 @needs_vllm

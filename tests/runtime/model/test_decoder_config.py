@@ -50,30 +50,53 @@ def test_a_config_of_either_generation_of_transformers_is_read():
     assert not config.tie_word_embeddings
 
 
-def test_an_unsupported_architecture_is_refused_with_the_supported_ones():
-    with pytest.raises(UnsupportedModelError) as error:
-        ModelConfig.from_hf_dict(SMOLLM2 | {"architectures": ["MambaForCausalLM"]})
-    for name in ("MambaForCausalLM", "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"):
-        assert name in str(error.value)
-    with pytest.raises(UnsupportedModelError, match="gpt2"):
-        ModelConfig.from_hf_dict({"model_type": "gpt2"})
+def family(name: str, model_type: str, **others: object) -> dict:
+    return {"architectures": [f"{name}ForCausalLM"], "model_type": model_type} | others
 
 
-def test_an_unsupported_option_is_refused():
-    for difference in (
-        {"hidden_act": "gelu"}, {"mlp_bias": True}, {"partial_rotary_factor": 0.5},
-        {"quantization_config": {"quant_method": "awq"}}, {"torch_dtype": "float8_e4m3fn"},
-        {"rope_scaling": {"type": "yarn", "factor": 2.0}}, {"num_experts": 8},
-        {"layer_types": ["full_attention", "chunked_attention"]}, {"sliding_window": 4096},
-        {"final_logit_softcapping": 30.0}, GEMMA3 | {"attn_logit_softcapping": 50.0},
-        GEMMA3 | {"use_bidirectional_attention": True}, GEMMA3 | {"hidden_activation": "gelu"},
-        GEMMA3 | {"sliding_window": None, "layer_types": ["sliding_attention"] * 30},
-        {"residual_multiplier": 0.5},  # a Granite under Llama's name
-        {"no_rope_layers": [1, 1, 1, 0]},
-        {"architectures": ["MixtralForCausalLM"], "model_type": "llama"},
-    ):  # fmt: skip
-        with pytest.raises(UnsupportedModelError):
-            ModelConfig.from_hf_dict(SMOLLM2 | difference)
+QWEN3_MOE = family("Qwen3Moe", "qwen3_moe", num_experts=8, num_experts_per_tok=2)
+GRANITE_4 = family(
+    "GraniteMoeHybrid", "granitemoehybrid", num_local_experts=0, layer_types=["attention"] * 30,
+    position_embedding_type="rope", shared_intermediate_size=1536,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (family("Mamba", "mamba"), "MambaForCausalLM.*use one of LlamaForC.*Qwen3ForC.*Ernie"),
+        ({"architectures": [], "model_type": "gpt2"}, "gpt2"),
+        # Latent attention, and experts with biases.
+        *((family(name, "x"), f"{name}ForC") for name in ("Mixtral", "DeepseekV3", "GptOss")),
+        (GRANITE_4 | {"layer_types": ["mamba", "attention"]}, "several kinds"),  # states
+        (GRANITE_4 | {"num_local_experts": 8}, "has experts,"),
+        (GRANITE_4 | {"position_embedding_type": None}, "layers without a rotary embedding"),
+        ({"kv_lora_rank": 512}, "latent attention"),
+        ({"layer_types": ["full_attention", "chunked_attention"]}, "several kinds of layers"),
+        (GEMMA3 | {"layer_types": ["sliding_attention", "chunked_attention"]}, "several kinds"),
+        (GEMMA3 | {"sliding_window": None, "layer_types": ["sliding_attention"]}, "several kinds"),
+        (family("Qwen3", "qwen3", layer_types=["linear_attention"]), "several kinds"),
+        (QWEN3_MOE | {"use_sliding_window": True, "sliding_window": 512}, "sliding-window"),
+        ({"sliding_window": 4096}, "sliding-window"),
+        (GEMMA3 | {"final_logit_softcapping": 30.0}, "capped logits .final_logit_softcapping"),
+        (GEMMA3 | {"attn_logit_softcapping": 50.0}, "capped attention scores .attn_logit_softc"),
+        (GEMMA3 | {"use_bidirectional_attention": True}, "attention to later tokens"),
+        (GEMMA3 | {"hidden_activation": "gelu"}, "hidden_act other than silu or gelu_pytorch"),
+        ({"num_experts": 8}, "has experts,"),
+        (QWEN3_MOE | {"mlp_bias": True}, "biases in the MLP"),
+        (QWEN3_MOE | {"shared_expert_intermediate_size": 512}, "experts that all tokens share"),
+        (family("Olmoe", "olmoe", clip_qkv=8.0), "clipped queries and keys"),
+        ({"residual_multiplier": 0.5}, "scaled attention or logits"),  # a Granite's
+        ({"no_rope_layers": [1, 1, 1, 0]}, "layers without a rotary embedding"),
+        ({"partial_rotary_factor": 0.5}, "for part of each head"),
+        ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, "type 'yarn'"),
+        ({"quantization_config": {"quant_method": "awq"}}, "quantized weights"),
+        ({"torch_dtype": "float8_e4m3fn"}, "float8_e4m3fn"),
+    ],
+)  # fmt: skip
+def test_what_is_not_computed_is_refused_by_name(difference, words):
+    with pytest.raises(UnsupportedModelError, match=words):
+        ModelConfig.from_hf_dict(SMOLLM2 | difference)
 
 
 def test_a_missing_or_impossible_value_is_named_in_one_sentence():
@@ -85,6 +108,8 @@ def test_a_missing_or_impossible_value_is_named_in_one_sentence():
         with pytest.raises(ModelIntegrityError, match=name) as error:
             ModelConfig.from_hf_dict(SMOLLM2 | {name: value})
         assert len(str(error.value)) < 200
+    with pytest.raises(ModelIntegrityError, match="surrogates not allowed"):
+        ModelConfig.from_hf_dict(SMOLLM2 | {"vocab_size": "\ud800"})
 
 
 def test_disabled_or_irrelevant_options_change_nothing():
@@ -96,6 +121,7 @@ def test_disabled_or_irrelevant_options_change_nothing():
         (SMOLLM2, {"logit_scale": 1.0, "final_logit_softcapping": None}),
         (SMOLLM2, {"layer_types": ["full_attention"] * 30}),
         (SMOLLM2, {"sliding_window": 8192}),  # no sequence is longer
+        (SMOLLM2 | GRANITE_4, {"layer_types": ["full_attention"] * 30, "intermediate_size": 7}),
         (qwen2, {"sliding_window": 32768, "max_window_layers": 28}),
     ):
         assert ModelConfig.from_hf_dict(base | difference) == ModelConfig.from_hf_dict(base)

@@ -4,12 +4,10 @@ import pytest
 import torch
 from support.model.needs import cpu_ops
 
-from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import load_cpu_library
 from minivllm.llm import LLM
 from minivllm.outputs import CompletionOutput
-from minivllm.runtime.loader import load_model
 from minivllm.runtime.model.linear_backend import TorchMatrix, choose_linear_backend
 from minivllm.sampling_params import SamplingParams
 
@@ -57,9 +55,6 @@ def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sente
         choose_linear_backend("cpu", torch.float32, CPU)
     with pytest.raises(ConfigError, match="float32 and bfloat16, and the model is float16"):
         choose_linear_backend("cpu", torch.float16, CPU)
-    options = {"dtype": "bfloat16", "device": "cpu"}
-    model = load_model(EngineConfig(model="tiny-random", **options))
-    assert model.decoder.embed_tokens(torch.tensor([1])).isfinite().all()
     load_cpu_library.cache_clear()
 
 

@@ -89,6 +89,7 @@ def test_no_damage_to_safetensors_leads_to_anything_but_a_model_error(tmp_path_f
     contents = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         contents[data.draw(st.integers(0, len(contents) - 1))] = data.draw(st.integers(0, 255))
+    contents = contents[: data.draw(st.integers(0, 2 * len(contents)))]  # half are cut short
     path.write_bytes(bytes(contents))
     with contextlib.suppress(ModelError):
         assert sum(tensor.nbytes for _, tensor in stream_weights(path.parent)) <= len(contents)

@@ -1,7 +1,6 @@
 """Safetensors files: tensors arrive unchanged, and false claims are found before loading."""
 
 import json
-import random
 from collections.abc import Iterator
 
 import pytest
@@ -82,16 +81,6 @@ def test_int8_of_a_gguf_file_is_int8_of_what_the_file_holds(type_, tmp_path, mon
         is_stored = isinstance(weight, StoredWeight)
         found = quantized[name].data if is_stored else quantized[name]
         assert torch.equal(found, weight.data if is_stored else weight), name
-
-
-def test_a_file_cut_short_anywhere_is_refused_before_a_tensor_is_read(tmp_path):
-    path = tmp_path / "model.safetensors"
-    safetensors.torch.save_file(some_tensors(), path)
-    whole = path.read_bytes()
-    for length in [0, 7, 8, *random.Random(0).sample(range(len(whole)), 60), len(whole) - 1]:
-        path.write_bytes(whole[:length])
-        with pytest.raises(ModelIntegrityError):
-            next(stream_weights(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,16 @@
-"""The host's memory of a `FakeRunner`: stores are copied at once, loads as late as they may be."""
+"""A second memory of a `FakeRunner`: stores are copied at once, loads as late as they may be."""
 
+import struct
 from collections.abc import Callable
+from contextlib import suppress
+from io import BufferedRWPair, BytesIO
+from itertools import accumulate
+from random import Random
 
+from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.kv_transfer.host_tier import Copier
+from minivllm.kv_transfer.wire import WRONG, RemoteFetch, digest, send
 from support.engine.engine_fakes import FakeRunner
 
 
@@ -43,3 +50,42 @@ class _Mark:
     def synchronize(self) -> None:
         self.host.write(self.loads)
         self.loads = []
+
+
+class FakeBytes:
+    """As `BlockBytes`."""
+
+    def __init__(self, runner: FakeRunner) -> None:
+        self.runner, self.packed = runner, struct.Struct(f"{runner.block_size}q")
+
+    def read(self, block_id: int) -> bytes:
+        return self.packed.pack(*self.runner.block(block_id))
+
+    def write(self, block_id: int, content: bytes) -> None:
+        first = block_id * self.runner.block_size
+        self.runner.kv.update(enumerate(self.packed.unpack(content), first))
+
+
+class FakeFetch(RemoteFetch):
+    """What the engine that has computed a prompt sends, often damaged, after some steps."""
+
+    def __init__(
+        self, sequence: Sequence, hashes: list[bytes], memory: FakeBytes, rng: Random, longest: int
+    ) -> None:
+        self.blocks, self.num_steps = [], rng.randint(0, longest)
+        self._question, self._block_bytes = ({}, hashes), memory.packed.size
+        held = list(accumulate(sequence.token_ids, lambda *both: hash(both), initial=0))[1:]
+        size, end = memory.runner.block_size, sequence.num_prompt_tokens
+        starts = range(0, end - size + 1, size)[-len(hashes) :]
+        blocks = [memory.packed.pack(*held[start : start + size]) for start in starts]
+        send(stream := BytesIO(), ("", blocks, digest(hashes, blocks)))
+        sent = bytearray(stream.getvalue())
+        if rng.random() < 0.5:
+            at = rng.randrange(len(sent))
+            sent[at:] = rng.choice([b"", b"?", bytes([sent[at] ^ 1]) + sent[at + 1 :]])
+        with suppress(*WRONG):
+            self.ask(BufferedRWPair(BytesIO(sent), BytesIO()))
+
+    def query(self) -> bool:
+        self.num_steps -= 1
+        return self.num_steps < 0

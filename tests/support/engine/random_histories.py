@@ -15,10 +15,14 @@ from minivllm.core.beam_search import BeamSearch
 from minivllm.core.request import Sequence
 from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.events import types as ev
+from minivllm.kv_transfer.connector import Link
+from minivllm.kv_transfer.consumer import KVConsumer
+from minivllm.kv_transfer.producer import KVProducer
+from minivllm.outputs import RequestOutput
 from minivllm.speculation.proposers import Draft, Wanted
 from support.engine import engine_fakes
 from support.engine.engine_fakes import EOS, WatchedEngine, next_token
-from support.engine.fake_host import FakeHost
+from support.engine.fake_host import FakeBytes, FakeFetch, FakeHost
 
 FLAVOURS = {
     "small pools": {"num_blocks": (4, 12), "block_size": (1, 4)},
@@ -62,13 +66,36 @@ class TieredEngine(WatchedEngine):
 
     def __init__(
         self, *args: int, num_cpu_blocks: int = 100, lazy_offload: bool = True,
-        delay: Callable[[], int] = lambda: 0, **options: object,
+        gigabytes_per_second: float = 25.0, delay: Callable[[], int] = lambda: 0, **options: object,
     ) -> None:  # fmt: skip
         extra = {"num_cpu_blocks": num_cpu_blocks, "lazy_offload": lazy_offload}
+        extra["gigabytes_per_second"] = gigabytes_per_second
         config = {"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": extra}
         super().__init__(*args, predicted=False, kv_transfer_config=config, **options)
         self.connector = self.scheduler.connector
         self.connector._copier = FakeHost(self.runner, delay)
+
+
+class ApartEngine(WatchedEngine):
+    """A `kv_producer` or `kv_consumer`, with a fake in place of the other engine."""
+
+    def __init__(self, *args: int, role: str, rng: random.Random, **options: object) -> None:
+        super().__init__(*args, predicted=False, **options)
+        core, memory, self.rng = self.engine.core, FakeBytes(self.runner), rng
+        parts, longest = (
+            (core.scheduler, core.bus, Link(core.clock, 0), memory),
+            rng.choice([0, 20]),
+        )
+        self.connector = core.scheduler.connector = (
+            KVProducer(*parts, rng.choice([0.05, 0.4]))
+            if role == "kv_producer"
+            else KVConsumer(*parts, lambda *it: FakeFetch(*it, memory, rng, longest), "a fake")
+        )
+
+    def step(self) -> list[RequestOutput]:
+        if (leases := getattr(self.connector, "leases", None)) and self.rng.random() < 0.3:
+            self.connector.read_leases.append(self.rng.choice([*leases]))
+        return super().step()
 
 
 class SeerWithErrors:
@@ -108,9 +135,13 @@ def letters(rng: random.Random, number: int) -> list[int]:
 class History:
     """One engine and its random requests, aborts and option changes."""
 
-    def __init__(self, flavour: str, seed: int, tiered: bool = False) -> None:
+    def __init__(
+        self, flavour: str, seed: int, tiered: bool = False, role: str | None = None
+    ) -> None:
         self.rng = rng = random.Random(f"{flavour}-{seed}")
-        options = dict((TIERED if tiered else FLAVOURS)[flavour])
+        options = dict((TIERED if tiered or role else FLAVOURS)[flavour])
+        if role:
+            options |= {"role": role, "rng": rng}
         if tiered:
             longest = rng.choice([0, 3, 20])
             options["delay"] = partial(rng.randint, 0, longest)
@@ -131,7 +162,7 @@ class History:
             budget = max_model_len + rng.randint(0, 4)
         if drafts:
             options |= draft_options(rng, block_size)
-        self.engine = (TieredEngine if tiered else WatchedEngine)(
+        self.engine = (TieredEngine if tiered else ApartEngine if role else WatchedEngine)(
             num_blocks, max_model_len, vocab_size=2, block_size=block_size,
             max_num_seqs=rng.randint(*options.pop("max_num_seqs", (3, 8))),
             max_num_batched_tokens=budget, **options,
@@ -197,13 +228,18 @@ class History:
 
     def check_that_nothing_is_left(self) -> None:
         engine, scheduler = self.engine, self.engine.scheduler
+        if isinstance(engine, ApartEngine):  # time passes, and leases end
+            engine.engine.core.clock.num_steps += 1000
+            engine.connector.begin_step()
+            engine.compare()
         assert engine.pool.num_free_blocks == len(engine.pool.blocks)
         assert all(block.ref_cnt == 0 for block in engine.pool.blocks)
         assert (len(scheduler.waiting), scheduler.running, scheduler.requests) == (0, [], {})
         assert scheduler.slots.num_free == scheduler.slots.limit
         if (connector := scheduler.connector) is not None:
             assert (connector.loads, connector.loaded) == ({}, {})
-            assert connector.pool.num_free_blocks == len(connector.pool.blocks)
+            pool = getattr(connector, "pool", engine.pool)
+            assert pool.num_free_blocks == len(pool.blocks)
         assert engine.engine.core.output_processor._outputs == {}
         counters, num_let_in = scheduler.counters, len(engine.events_of(ev.RequestArrived))
         assert counters.finished_requests + counters.aborted_requests == num_let_in
@@ -224,12 +260,13 @@ class History:
         return texts
 
 
-def run_tiered(flavour: str, seeds: range) -> Counter:
+def run_tiered(flavour: str, seeds: range, role: str | None = None) -> Counter:
     """Run histories of `TIERED`. Every fourth is compared with its fold after each phase."""
     kinds: Counter = Counter()
     for seed in seeds:
-        history = History(flavour, seed, tiered=True)
+        history = History(flavour, seed, tiered=role is None, role=role)
         if seed % 4:
             history.engine.compare = lambda: None
         kinds += history.run()
+        kinds += Counter(event.why for event in history.engine.events_of(ev.KVReleased))
     return kinds

@@ -7,12 +7,17 @@ from itertools import count
 import torch
 from hypothesis import strategies as st
 
+from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events.state import Counters
-from minivllm.outputs import CompletionOutput, SampledToken
+from minivllm.kv_transfer.block_bytes import BlockBytes
+from minivllm.kv_transfer.connector import Link
+from minivllm.kv_transfer.consumer import Fetch, KVConsumer
+from minivllm.kv_transfer.producer import KVProducer
+from minivllm.outputs import CompletionOutput, RequestOutput, SampledToken
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
@@ -59,18 +64,45 @@ def completion(output: CompletionOutput) -> tuple:
     return output.token_ids, output.text, output.finish_reason, output.stop_reason
 
 
+class Apart:
+    """Two engines that look like one: each prompt goes through the first one, its blocks follow."""
+
+    def __init__(self, config: EngineConfig, model: LoadedModel) -> None:
+        self.engines = [LLMEngine.from_model(config, model, clock=VirtualClock()) for _ in "PD"]
+        first, second = (
+            (it.scheduler, it.bus, Link(it.clock, 0), BlockBytes(it.runner.plain.kv_caches))
+            for it in (engine.core for engine in self.engines)
+        )
+        producer = first[0].connector = KVProducer(*first, 0.5)
+        second[0].connector = KVConsumer(*second, lambda _, asked: Fetch(producer, asked), "P")
+        self.inspect, self.late = self.engines[1].inspect, {}
+
+    def add_request(self, request_id: str, *request: object) -> None:
+        self.engines[0].add_request(request_id, request[0], SamplingParams(max_tokens=1))
+        self.late[request_id] = request
+
+    def has_unfinished_requests(self) -> bool:
+        return any(engine.has_unfinished_requests() for engine in self.engines)
+
+    def step(self) -> list[RequestOutput]:
+        for output in self.engines[0].step():
+            self.engines[1].add_request(output.request_id, *self.late.pop(output.request_id))
+        return self.engines[1].step()
+
+
 def tokens_of(
     model: LoadedModel,
     requests: list[tuple],
     wrong_every: int = 0,
     kept: Callable[[CompletionOutput], object] = completion,
+    make: Callable[[EngineConfig, LoadedModel], LLMEngine | Apart] = LLMEngine.from_model,
     **options: object,
 ) -> tuple[dict[str, list], Counters]:
     """What each request got, and the engine's totals.
 
     wrong_every: how often the draft model draws another token than it would; 0: never
     """
-    engine = LLMEngine.from_model(dataclasses.replace(BASE, **options), model)
+    engine = make(dataclasses.replace(BASE, **options), model)
     if wrong_every:
         _draw_wrongly(engine.core.scheduler._drafter._proposer._proposer._runner, wrong_every)
     found: dict[str, list] = {}

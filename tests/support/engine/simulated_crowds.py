@@ -20,10 +20,11 @@ def config(**options: object) -> EngineConfig:
 
 
 def run(
-    crowd: list[Arrival], fit: Fit = EVEN, replicas: int = 1, router: str = "random", **options
-) -> list[Replica]:
-    """Serve `crowd` to its end; return the replicas."""
-    setup = Setup(config(**options), replicas, router)
+    crowd: list[Arrival], fit: Fit = EVEN, replicas: int = 1, router: str = "random",
+    apart: tuple[float, ...] = (), **options: object,
+) -> list[Replica]:  # fmt: skip
+    """Serve `crowd` to its end; return the replicas. apart: the last fields of `Setup`"""
+    setup = Setup(config(**options), replicas, router, 0, None, None, *apart)
     built = build_replicas(setup, fit)
     simulate(setup, built, crowd)
     return built

@@ -12,7 +12,7 @@ from gguf.quants import quantize
 from tokenizers import pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
-from support.model.tiny_models import checkpoint_of
+from support.model.tiny_models import GRANITE_FACTORS, checkpoint_of
 
 ARCHITECTURES = [
     "llama", "qwen2", "qwen3", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "gemma3",
@@ -23,14 +23,10 @@ MAX_LENGTH, ORIGINAL_LENGTH, ROPE_THETA, ATTENTION_FACTOR = 512, 256, 5000.0, 1.
 SHORT, LONG = [1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 8.0, 30.0]
 """Divisors of Phi-4-mini's frequencies: half of a head is rotated."""
 _EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
-_GRANITE = {
-    "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5,
-    "logits_scaling": 4.0,
-}  # fmt: skip
 _HF_KEYS = {
     "smollm3": {"num_hidden_layers": 4},  # every fourth layer does not rotate
-    "granite": _GRANITE,
-    "granitemoe": _GRANITE | _EXPERTS,
+    "granite": GRANITE_FACTORS,
+    "granitemoe": GRANITE_FACTORS | _EXPERTS,
     "qwen3moe": _EXPERTS | {"moe_intermediate_size": 32, "norm_topk_prob": True},
     # llama.cpp wants as many heads of keys as of queries
     "olmoe": _EXPERTS | {"num_key_value_heads": HEADS, "eos_token_id": 2},
@@ -53,7 +49,7 @@ _HF_KEYS = {
 }  # fmt: skip
 """Architecture -> keys of its config that the others lack."""
 _SCALES = {
-    "embedding_scale": 12.0, "attention.scale": 0.25, "residual_scale": 0.5, "logit_scale": 4.0,
+    "embedding_scale": 12.0, "attention.scale": 0.25, "residual_scale": 0.22, "logit_scale": 4.0,
 }  # fmt: skip
 _METADATA = {
     "granite": {f"granite.{key}": scale for key, scale in _SCALES.items()},
@@ -133,9 +129,9 @@ def _llama_cpp_order(weight: np.ndarray, num_heads: int) -> np.ndarray:
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
 
-def new_writer(path: Path, arch: str, num_layers: int) -> GGUFWriter:
+def new_writer(path: Path, arch: str, num_layers: int, **split: int) -> GGUFWriter:
     """A file with the shape that llama.cpp wants even if it reads only the vocabulary."""
-    writer = GGUFWriter(path, arch)
+    writer = GGUFWriter(path, arch, **split)
     writer.add_context_length(MAX_LENGTH)
     writer.add_embedding_length(HIDDEN)
     writer.add_block_count(num_layers)
@@ -163,15 +159,17 @@ def write_gguf(
     metadata: dict[str, Any] | None = None,
     extra_tensors: dict[str, np.ndarray] | None = None,
     integers: str = "",
+    **split: int,
 ) -> dict[str, np.ndarray]:
     """Write a model; return its unquantized weights under Hugging Face names.
 
     integers: the tensor with this name is written as I32, which no model has
+    split: options of the library, for a model in several files
     """
     weights = hf_weights(arch, tied)
     joined = _join_experts(weights)
     names = _gguf_names(joined, arch)
-    writer = new_writer(path, arch, hf_config(arch).num_hidden_layers)
+    writer = new_writer(path, arch, hf_config(arch).num_hidden_layers, **split)
     # Granite 4's converter writes a number for each layer.
     writer.add_head_count_kv([KV_HEADS] * LAYERS if arch == "granite" else KV_HEADS)
     if "moe" in arch:

@@ -38,6 +38,10 @@ GRANITE_FACTORS = {
     "embedding_multiplier": 12.0, "attention_multiplier": 0.25, "residual_multiplier": 0.22,
     "logits_scaling": 4.0,
 }  # fmt: skip
+_DENSE_GRANITE_4 = {
+    "layer_types": ["full_attention"] * 2, "position_embedding_type": "rope", "mamba_n_heads": 6,
+    "num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 76,
+}  # fmt: skip
 # Heads of 8, of which 4 are rotated: two divisors.
 _PHI4_MINI = {
     "rope_parameters": {
@@ -76,6 +80,7 @@ _PEERS = {
     "granite-moe": (
         "GraniteMoe", GRANITE_FACTORS | {"num_local_experts": 5, "num_experts_per_tok": 2},
     ),
+    "granite-4": ("GraniteMoeHybrid", GRANITE_FACTORS | _DENSE_GRANITE_4),
     "mistral": ("Mistral", {"sliding_window": None}),
     "gemma3": ("Gemma3", _GEMMA3),
     "gemma3-heads-of-16": ("Gemma3", _GEMMA3 | {"head_dim": 16}),
@@ -105,8 +110,8 @@ def make_peer(name: str) -> transformers.PreTrainedModel:
 PEERS = ("llama", "llama3-rope-and-biases", "qwen2", "qwen3")
 MORE_PEERS = (
     "mistral", "smollm3", "granite", "phi3", "olmo2", "ernie4_5", "qwen3-moe", "olmoe",
-    "granite-moe", "gemma3", "gemma3-heads-of-16", "mistral-window", "ministral", "qwen2-window",
-    "qwen3-window", "phi3-window",
+    "granite-moe", "granite-4", "gemma3", "gemma3-heads-of-16", "mistral-window", "ministral",
+    "qwen2-window", "qwen3-window", "phi3-window",
 )  # fmt: skip
 
 

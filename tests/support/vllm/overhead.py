@@ -1,14 +1,14 @@
 """What the recorder costs: rounds with its hooks and without, in turn. Needs a Python that has vLLM.
 
 python overhead.py 4 32 128                 microseconds per sequence and step, of an invented model
-python overhead.py 8 --model CHECKPOINT     tokens per second of a real one
+python overhead.py 8 --model CHECKPOINT     tokens per second of a real one: with / without
 """
 
 import os
 import sys
 import time
 from collections.abc import Callable
-from statistics import median
+from statistics import quantiles
 
 from vllm import LLM, SamplingParams
 
@@ -17,18 +17,20 @@ from minivllm.vllm.scheduler import RecordingScheduler
 from minivllm.vllm.tap import Tap
 
 STEPS, ROUNDS, MOST = 200, 9, {"max_num_batched_tokens": 4096, "max_model_len": 256}
+PAIRS = 40
 
 
-def in_turn(tap: Tap, figures_of_a_round: Callable, typical: Callable) -> dict[str, list[float]]:
+def in_turn(tap: Tap, figures_of_a_round: Callable, rounds: int) -> dict[str, list]:
+    """The figures of each round. Who begins changes."""
     hooks = [(owner, name, vars(owner)[name]) for owner, name in tap.hooked]
     found = {"with": [], "without": []}
-    for kind in [*found] * ROUNDS:
+    for kind in ([*found, *reversed(found)] * rounds)[: 2 * rounds]:
         for owner, name, hook in hooks:
             setattr(owner, name, hook) if kind == "with" else vars(owner).pop(name, None)
         found[kind].append(figures_of_a_round())
     tap.writer.close(60.0)  # the next engine can have the file
     assert tap.failure is None
-    return {kind: [*map(typical, zip(*rows, strict=True))] for kind, rows in found.items()}
+    return found
 
 
 def scheduling(num_seqs: int, is_async: bool) -> dict[str, list[float]]:
@@ -50,20 +52,25 @@ def scheduling(num_seqs: int, is_async: bool) -> dict[str, list[float]]:
             engine.step()
         return [1e6 * (b - a) / STEPS / num_seqs for a, b in zip(start, ended, strict=True)]
 
-    return in_turn(engine.scheduler.tap, a_round, min)  # other programs only add to it
+    found = in_turn(engine.scheduler.tap, a_round, ROUNDS)
+    # Other programs only add to it.
+    return {kind: [*map(min, zip(*rows, strict=True))] for kind, rows in found.items()}
 
 
-def serving(model: str, num_seqs: int) -> dict[str, list[float]]:
+def serving(model: str, num_seqs: int) -> list[float]:
+    """Tokens per second with the recorder to those without, in pairs of short rounds: quartiles."""
     llm = LLM(model, dtype="float32", enforce_eager=True, max_num_seqs=num_seqs, **MOST,
               scheduler_cls=RecordingScheduler)  # fmt: skip
-    params = SamplingParams(temperature=0, max_tokens=32, ignore_eos=True)
+    params = SamplingParams(temperature=0, max_tokens=16, ignore_eos=True)
 
-    def a_round() -> list[float]:
+    def seconds() -> float:
         start = time.perf_counter()
         llm.generate(["Once upon a time"] * num_seqs, params, use_tqdm=False)
-        return [num_seqs * 32 / (time.perf_counter() - start)]
+        return time.perf_counter() - start
 
-    return in_turn(llm.llm_engine.engine_core.engine_core.scheduler.tap, a_round, median)
+    seconds()
+    found = in_turn(llm.llm_engine.engine_core.engine_core.scheduler.tap, seconds, PAIRS)
+    return quantiles([b / a for a, b in zip(found["with"], found["without"], strict=True)])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""Random traces for twin runs: preemption, prefix hits, chunks, samples, priorities,
-aborts.
-"""
+"""Random traces for twin runs: preemption, prefix hits, chunks, samples, priorities, aborts."""
 
 from random import Random
 
@@ -15,13 +13,10 @@ def random_trace(seed: int) -> TwinTrace:
 
     block_size, policy = rng.choice([4, 16]), rng.choice(["fcfs", "fcfs", "priority"])
     prefixes = [tokens(rng.randint(0, 100)) for _ in range(3)]
-    has_full_hits = rng.random() < 0.1  # after one, the rest of the trace is not compared
     requests, step = [], 0
     for number in range(rng.randint(5, 40)):
         step += rng.choice([0, 0, 1, 2, 5, 12])
         prompt = rng.choice(prefixes) + tokens(rng.randint(1, 60))
-        if len(prompt) % block_size == 0 and not has_full_hits:
-            prompt += tokens(1)
         priority = rng.randint(0, 3) if policy == "priority" else 0
         for sample in range(rng.choice([1, 1, 1, 3])):  # as vLLM has them: requests of their own
             output = tokens(rng.randint(1, 60))

@@ -77,7 +77,8 @@ class BlockMap(Panel):
         " reuse it), ·· is empty. A reversed cell: the last step wrote tokens into the block, or"
         " took, found, copied, freed or evicted it. A sign before the cell says more, and fades in"
         " the next two steps: ● found by a lookup, → copied to ←, × evicted; for one step, ? drafts"
-        " and ~ slots of wrong drafts. Where cells have no numbers, the letter has the sign's"
+        " and ~ slots of wrong drafts. With a second memory: ↓ saved in the host's memory, ≡"
+        " rescued (evicted, and the host has its content), ↑ being loaded. Where cells have no numbers, the letter has the sign's"
         " colour. If there is room, blocks with their words are drawn under the map."
     )
 
@@ -103,7 +104,7 @@ class BlockMap(Panel):
         map_height = max(height - 1, 1)
         grid, count = self._lay_out(model, width, map_height)
         cells = block_cells(model, fades=self.context is None or not self.context.still)[:count]
-        lines = _draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
+        lines = draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
         if (unused := len(model.fold.blocks) - count) and len(lines) < map_height:
             lines.append(((f"+ {plural(unused, 'block')} never used", "muted"),))
         chosen = self.selection.block_id
@@ -118,9 +119,12 @@ class BlockMap(Panel):
         lines.extend([()] * (height - 1 - len(lines)))
         if height > 1:
             signs = _SIGNS + (_DRAFT_SIGNS if model.drafts.by_seq else ())
-            legend = _legend(grid.blocks_per_cell, width, signs)
+            more = _HOST_SIGNS if model.fold.host_blocks else ()
+            legend = _legend(grid.blocks_per_cell, width, signs, more)
             if grid.blocks_per_cell == 1 and _HIT[0] not in legend and not lines[-1]:
-                lines[-1] = first_that_fits(width, _explain(*signs), _explain(*_SIGNS))
+                signs = explain(*signs, *more), explain(*_SIGNS, *more, gap=" "), explain(*_SIGNS)
+                lines[-1] = first_that_fits(width, *signs)
+                legend = _legend(grid.blocks_per_cell, width, (), ())
             lines.append(legend)
         return lines
 
@@ -207,7 +211,7 @@ def _round_down(per_row: int) -> int:
     return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
 
 
-def _draw(cells: list[Cell], grid: Grid) -> list[Line]:
+def draw(cells: list[Cell], grid: Grid) -> list[Line]:
     lines: list[Line] = []
     for start in range(0, len(cells), grid.per_row):
         if lines and grid.spread:
@@ -311,29 +315,30 @@ _OF_GROUPS = (
 """(example, words, short words; a short legend leaves out an entry without them)"""
 _HIT = (("●", "good"),)
 _SIGNS = (_HIT, "hit"), ((("→ ←", "accent"),), "copied"), ((("×", "bad"),), "evicted")
+_HOST_SIGNS = (((("≡", "good"),), "rescued"),)
+"""The host map explains the others."""
 _DRAFT_SIGNS = (((DRAFT, DRAFT_STYLE),), "drafts"), (((UNDONE, "bad"),), "undone")
 
 
-def _legend(blocks_per_cell: int, width: int, signs: tuple) -> Line:
+def _legend(blocks_per_cell: int, width: int, signs: tuple, more: tuple) -> Line:
     legend = _LEGEND if blocks_per_cell == 1 else _OF_GROUPS
     long = [(sign, words) for sign, words, _ in legend]
     short = [(sign, words) for sign, _, words in legend if words]
     if blocks_per_cell > 1:
         each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),), ""
-        return first_that_fits(
-            width, _explain(each, *long), _explain(each, *short, gap=" "), each[0]
-        )
+        return first_that_fits(width, explain(each, *long), explain(each, *short, gap=" "), each[0])
     return first_that_fits(
         width,
-        _explain(*long, *signs),
-        _explain(*short, *signs),
-        _explain(*long),
-        _explain(*short),
-        _explain(*short[:4], gap=" "),
+        explain(*long, *signs, *more),
+        explain(*short, *signs, *more),
+        *([explain(*short, *more, gap="  ")] if more else []),
+        explain(*long),
+        explain(*short),
+        explain(*short[:4], gap=" "),
     )
 
 
-def _explain(*entries: tuple[tuple[Span, ...], str], gap: str = "   ") -> Line:
+def explain(*entries: tuple[tuple[Span, ...], str], gap: str = "   ") -> Line:
     spans: list[Span] = []
     for sign, words in entries:
         spans += [*sign, (f" {words}{gap}", "muted")]

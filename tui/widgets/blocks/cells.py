@@ -4,8 +4,8 @@
     ░a   free, cached, last held by a  ··   empty
 
 A hit, a copy or an eviction adds a sign to its block, which fades during the next two steps. Drafts
-add one for their own step: `?` before the verification, `~` if slots became empty again. This is a
-part of the state and not of the wall clock: a paused picture shows it, too.
+add one for their own step: `?` before the verification, `~` if slots became empty again. A block
+that is loaded from the host has one until its content has come. This is a part of the state and not of the wall clock: a paused picture shows it, too.
 
 A test compares the drawn lines with the fold.
 """
@@ -29,16 +29,19 @@ _WHOLE = (FILL[-1], EMPTY)
 """If all cells of a group are equal and have one of these glyphs, the group looks like the cell."""
 
 
-_SIGNS: dict[Beat, Span] = {
+SIGNS: dict[Beat, Span] = {
     "hit": ("●", "good"),
     "copied_from": ("→", "accent"),
     "copied_to": ("←", "accent"),
     "evicted": ("×", "bad"),
+    "stored": ("↓", "accent"),
+    "rescued": ("≡", "good"),
+    "loading": ("↑", "accent"),
 }
 
 
 _FADING: tuple[dict[Beat, Span], ...] = tuple(
-    {beat: (glyph, fade.format(colour)) for beat, (glyph, colour) in _SIGNS.items()}
+    {beat: (glyph, fade.format(colour)) for beat, (glyph, colour) in SIGNS.items()}
     for fade in ("{}*", "{}", "faint")
 )
 """By age in steps: bold in the step itself, then normal, then faint."""
@@ -112,6 +115,9 @@ def signs(model: DashboardModel, *, fades: bool = True) -> dict[int, Span]:
     beats = model.ages.beats[: STEPS_OF_BEATS if fades else 1]
     for age, of_step in reversed(list(enumerate(beats))):  # so that a newer sign replaces an older
         by_beat = _FADING[age]
+        if age == 0:
+            for load in model.fold.loads.values():
+                found.update(dict.fromkeys(load.block_ids, by_beat["loading"]))
         found.update([(block_id, by_beat[beat]) for block_id, beat in of_step.items()])
     for block_id, sign in _draft_signs(model):
         found.setdefault(block_id, sign)

@@ -165,6 +165,8 @@ def facts_of(
         facts.append(Fact("hash", [Item(words, "muted")]))
     else:
         facts += _chain(index, block_id, state.hash, state.parent)
+        if state.hash in model.ages.host_owners:
+            facts.append(Fact("host", [Item("has a copy", "good")]))
     facts.append(_age(model, block_id))
     masses = [
         Item(f"{letter or '?'} {model.mass[seq_id][entry]:.1%}", model.hue(letter))

@@ -1,7 +1,8 @@
-"""Batch slots: the running sequences, their progress, blocks and growing text.
+"""Batch slots: the sequences with a slot, their progress, blocks and growing text.
 
 The scheduler has no prefill or decode phase. Here, PREFILL means that the last step computed prompt
-or other known tokens, and DECODE means that the step computed only the newest token.
+or other known tokens, and DECODE means that the step computed only the newest token. LOADING: the
+sequence waits, with a slot and its blocks, for blocks from another memory.
 """
 
 from functools import lru_cache
@@ -37,7 +38,8 @@ class Slots(Panel):
     HELP_TEXT = (
         "One row per running sequence, including each sample or beam of a request (ada,"
         " ada.1): its slot and letter, PREFILL with computed and known tokens or DECODE"
-        " with output tokens, the block table, and its text. ↺2 means that it was preempted"
+        " with output tokens, the block table, and its text. LOADING: it owns its blocks, and waits"
+        " until so many of its known tokens are loaded from another memory. ↺2 means that it was preempted"
         " twice and had to recompute its tokens. A click on a word selects its block. c"
         " colours the words of watched sequences by the model's probability of them. Drafts of the"
         " step: in brackets before they are verified, underlined if right, struck out if wrong;"
@@ -61,7 +63,7 @@ class Slots(Panel):
 
     def title(self, model: DashboardModel, width: int) -> str:
         gone = "  last known" if self._is_gone() else ""
-        return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}{gone}"
+        return f"Batch slots  {len(_by_slot(model))} of {model.max_num_seqs}{gone}"
 
     def _is_gone(self) -> bool:
         """Whether the engine no longer answers, so that the panel shows its last known state."""
@@ -83,7 +85,7 @@ class Slots(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         fold = model.fold
-        by_slot = {fold.sequences[seq_id].slot: seq_id for seq_id in fold.running}
+        by_slot = _by_slot(model)
         num_slots = max(_num_needed(model), min(self._num_slots, model.max_num_seqs))
         tall = 2 * num_slots <= height
         # Show empty slots only if every slot has a row.
@@ -91,7 +93,7 @@ class Slots(Panel):
         room = height // 2 if tall else height
         shown = slots if len(slots) <= room else slots[: room - 1]
         scheduled = {item.seq_id: item for item in fold.scheduled}
-        name_width = max((len(short_name(seq_id)) for seq_id in fold.running), default=0)
+        name_width = max((len(short_name(seq_id)) for seq_id in by_slot.values()), default=0)
         name_width = min(max(name_width, 3), 8 if width < 100 else 14)
         gone, context = self._is_gone(), self.context
         confidence = context is not None and context.shows_confidence
@@ -109,9 +111,17 @@ class Slots(Panel):
         return lines
 
 
+def _by_slot(model: DashboardModel) -> dict[int, str]:
+    """Slot -> its sequence. A sequence whose blocks are being loaded waits, and has a slot."""
+    fold = model.fold
+    slots = {fold.sequences[seq_id].slot: seq_id for seq_id in (*fold.waiting, *fold.running)}
+    slots.pop(None, None)
+    return slots
+
+
 def _num_needed(model: DashboardModel) -> int:
     """Rows for the occupied slots: whole groups of free ones behind them are left out."""
-    last = max((model.fold.sequences[seq_id].slot + 1 for seq_id in model.fold.running), default=1)
+    last = max((slot + 1 for slot in _by_slot(model)), default=1)
     return max(last, min(model.max_num_seqs, -(-last // _GROUP) * _GROUP))
 
 
@@ -135,7 +145,10 @@ def _slot(
     if item is not None:
         prefilling = item.kind == "prefill"
     count_width = 8 if width < 100 else 10
-    if prefilling:
+    if sequence.status == "WAITING_FOR_REMOTE_KVS":
+        done = f"{_num_loaded(model, seq_id)}/{sequence.num_tokens}"
+        row.put("LOADING ", "muted" if gone else "warn*").put(done, "text", count_width)
+    elif prefilling:
         done = f"{sequence.num_computed_tokens}/{model.num_tokens_planned(seq_id)}"
         row.put("PREFILL ", "muted" if gone else "accent*").put(done, "text", count_width)
     else:
@@ -157,6 +170,14 @@ def _slot(
     else:
         put_prompt(row, model, sequence)
     return [row.line()]
+
+
+def _num_loaded(model: DashboardModel, seq_id: str) -> int:
+    """The tokens that a waiting sequence need not compute once its load has ended."""
+    fold = model.fold
+    num_hits = sum(fold.blocks[it].hash is not None for it in fold.sequences[seq_id].block_table)
+    num_loads = len(fold.loads[seq_id].block_ids) if seq_id in fold.loads else 0
+    return model.header.block_size * (num_hits + num_loads)
 
 
 @lru_cache(256)  # because most sequences keep their blocks from frame to frame

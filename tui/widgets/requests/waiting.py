@@ -16,7 +16,7 @@ class Waiting(Panel):
         "Requests that wait for a batch slot, next first, with the scheduler's reason. The"
         " scheduler considers only the first request. If that one does not fit, the others"
         " wait too; otherwise small requests could overtake a large one forever. Only a request"
-        " whose grammar is not compiled yet lets others pass."
+        " whose grammar is not compiled yet, or whose blocks are being loaded, lets others pass."
     )
     KEYS = ("engine.abort",)
 
@@ -67,7 +67,7 @@ def waiting_row(model: DashboardModel, position: int, name_width: int, detail: i
 def why_waiting(model: DashboardModel, position: int) -> str:
     fold = model.fold
     sequence = fold.sequences[fold.waiting[position]]
-    if position > model.considered():
+    if position > model.considered() and sequence.slot is None:
         return phrase("queue.behind", name=short_name(fold.waiting[position - 1]))
     if sequence.deferred is None:
         return phrase("queue.new")

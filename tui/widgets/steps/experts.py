@@ -38,15 +38,16 @@ class ExpertMap(Panel):
         layers = [(layer, counts) for layer, counts in enumerate(recorded) if counts]
         if not layers:
             return [line(width, ("M records the experts of a model that has some", "faint"))]
-        pitch = _WIDEST if _AXIS + _WIDEST * len(layers[0][1]) <= width else 1
         peak = max(1, *(max(counts) for _, counts in layers))
+        room = (width - _AXIS) // len(layers[0][1])
+        pitch = min(room, _WIDEST) if room > len(str(peak)) else 1
         shown = layers if len(layers) < height else layers[: max(height - 2, 0)]
         head = Row(width).put("layer", "muted")
-        for expert in range(len(layers[0][1]) if pitch == _WIDEST else 0):
+        for expert in range(len(layers[0][1]) if pitch > 1 else 0):
             head.put(f"{expert:>{pitch}}", "muted")
         drawn = [head.line()]
         for layer, counts in shown:
-            row = Row(width).put(f"{layer:>{_AXIS}}", "muted")
+            row = Row(width).put(f"{layer:>{_AXIS}}" if pitch > 1 else f"{layer:>4} ", "muted")
             for count in counts:
                 number = f"{count:>{pitch}}" if pitch > 1 else _EIGHTHS[count * 7 // peak]
                 row.put(number if count else f"{'·':>{pitch}}", _style(count / peak), pitch)

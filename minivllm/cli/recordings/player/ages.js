@@ -35,7 +35,7 @@ export class Ages {
 
   ownerOf(event) {
     if (event.ev === "block.hashed") return event.seq_id ?? this.lastScheduled;
-    if (event.ev === "block.evicted") return this.lastOwner(event.block_id);
+    if (event.ev === "block.evicted" || event.ev === "kv.store") return this.lastOwner(event.block_id);
     return event.seq_id ?? null;
   }
 
@@ -120,9 +120,13 @@ const NOTE = {
   "block.freed"(ages, event) {
     ages.touch(event.block_id, event.step);
   },
-  "block.evicted"(ages, event) {
+  "block.evicted"(ages, event, fold) {
     ages.touch(event.block_id, event.step);
     ages.blocks[event.block_id].content = [];
-    ages.note(event.block_id, "evicted");
+    const isRescued = fold.hostBlocks.some((block) => block.hash === event.hash);
+    ages.note(event.block_id, isRescued ? "rescued" : "evicted");
+  },
+  "kv.store"(ages, event) {
+    ages.note(event.block_id, "stored");
   },
 };

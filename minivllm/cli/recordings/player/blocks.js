@@ -5,15 +5,19 @@ import { contentsOf, word } from "./words.js";
 // The block map: one card per block, with its owner's letter and colour and how full it is.
 // A cell is drawn again only if what it shows has changed.
 
-const SIGNS = { hit: "●", copied_from: "→", copied_to: "←", evicted: "×" };
+const SIGNS = {
+  hit: "●", copied_from: "→", copied_to: "←", evicted: "×", stored: "↓", rescued: "≡", loading: "↑",
+};
 const SIGN_WORDS = {
   hit: "found in the prefix cache", copied_from: "copied from", copied_to: "copied to",
-  evicted: "evicted",
+  evicted: "evicted", stored: "saved in the host's memory",
+  rescued: "evicted, and the host has it", loading: "being loaded",
 };
 const MOST_CARDS = 128;
 const FEWEST = 64; // that are drawn, used or not
 const KEY = "letter: the owner; digit: the number of owners; hatched: free, still cached."
   + " ● found in the cache, × evicted, → ← copied.";
+const HOST_KEY = " With a second memory: ↓ saved there, ≡ evicted but saved, ↑ being loaded.";
 
 export class Blocks {
   constructor() {
@@ -22,7 +26,7 @@ export class Blocks {
     this.toggle = h("button", { class: "p-small", type: "button", "data-do": "words" }, "words");
     this.element = h("section", { class: "p-panel p-panel-blocks" },
       h("div", { class: "p-row" }, this.title, this.toggle), this.grid,
-      (this.rest = h("div", { class: "p-muted" })), h("div", { class: "p-key" }, KEY));
+      (this.rest = h("div", { class: "p-muted" })), (this.key = h("div", { class: "p-key" }, KEY)));
     this.cells = [];
     this.withWords = false;
   }
@@ -43,6 +47,7 @@ export class Blocks {
       this.cells.push(cell);
       this.grid.append(cell);
     }
+    setText(this.key, fold.hostBlocks.length ? KEY + HOST_KEY : KEY);
     const holders = this.holdersOf(fold);
     for (let id = 0; id < count; id++) {
       this.drawCell(this.cells[id], moment, id, holders.get(id) ?? [], chosenBlock, chosenSequence);
@@ -85,7 +90,9 @@ export class Blocks {
 
 function lookOf(moment, id, owners) {
   const { fold, header, ages } = moment, block = fold.blocks[id], size = header.block_size;
-  const beat = ages.beat(id);
+  const isLoading = [...fold.loads.values()].some((load) => load.block_ids.includes(id));
+  const known = ages.beat(id), isNew = known?.age === 0;
+  const beat = isLoading && !isNew ? { kind: "loading", age: 0 } : known;
   const look = {
     state: "free", letter: "", hue: null, fill: 0, mark: "", style: "", count: block.ref_cnt,
     sign: beat?.kind ?? "", signAge: beat?.age ?? "", isTouched: ages.changed.has(id), stamp: "",

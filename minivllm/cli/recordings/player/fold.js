@@ -35,6 +35,7 @@ export class Fold {
       : Array.from({ length: header.num_cpu_blocks ?? 0 }, () => blockOf({}));
     this.hostQueue = state?.host_queue ? [...state.host_queue] : this.hostBlocks.map((_, id) => id);
     this.loads = new Map(Object.entries(state?.loads ?? {}));
+    this.leases = new Map(Object.entries(state?.leases ?? {}));
     this.history = [];
     this.lostEvents = 0;
     this.t = header.mono;
@@ -50,6 +51,7 @@ export class Fold {
     copy.blocks = this.blocks.map((block) => ({ ...block }));
     copy.hostBlocks = this.hostBlocks.map((block) => ({ ...block }));
     copy.loads = new Map(this.loads);
+    copy.leases = new Map(this.leases);
     copy.requests = new Map();
     for (const [id, one] of this.requests) copy.requests.set(id, { ...one, seq_ids: [...one.seq_ids] });
     copy.sequences = new Map();
@@ -232,9 +234,9 @@ const APPLY = {
     fold.counters.lost_blocks += 1;
   },
   "kv.load"(fold, event) {
-    const { seq_id, slot, block_ids, host_blocks } = event;
+    const { seq_id, slot, block_ids, host_blocks, source = "host" } = event;
     Object.assign(get(fold.sequences, seq_id), { status: "WAITING_FOR_REMOTE_KVS", slot });
-    fold.loads.set(seq_id, { block_ids, host_blocks });
+    fold.loads.set(seq_id, { block_ids, host_blocks, source });
     for (const id of host_blocks) {
       if (fold.hostBlocks[id].ref_cnt === 0) remove(fold.hostQueue, id);
       fold.hostBlocks[id].ref_cnt += 1;
@@ -250,6 +252,14 @@ const APPLY = {
       else fold.hostQueue.push(id);
     }
     fold.loads.delete(event.seq_id);
+  },
+  "kv.lease"(fold, event) {
+    fold.leases.set(String(event.lease), event.block_ids);
+    for (const id of event.block_ids) fold.blocks[id].ref_cnt += 1;
+  },
+  "kv.released"(fold, event) {
+    for (const id of get(fold.leases, String(event.lease))) fold.blocks[id].ref_cnt -= 1;
+    fold.leases.delete(String(event.lease));
   },
   "token.sampled"(fold, event) {
     const sequence = get(fold.sequences, event.seq_id);
@@ -356,5 +366,6 @@ export function stateOf(fold) {
     max_num_batched_tokens: fold.maxNumBatchedTokens, counters: fold.counters,
     token_pieces: [...fold.pieces].slice(0, fold.numPieces),
     host_blocks: fold.hostBlocks, host_queue: fold.hostQueue, loads: Object.fromEntries(fold.loads),
+    leases: Object.fromEntries(fold.leases),
   };
 }

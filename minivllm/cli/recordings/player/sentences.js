@@ -38,7 +38,7 @@ export function causeOfPreemption(need, free) {
 
 export function whyWaiting(moment, position) {
   const { fold } = moment, sequence = fold.sequences.get(fold.waiting[position]);
-  if (position > moment.considered()) {
+  if (position > moment.considered() && sequence.slot === null) {
     return phrase("queue.behind", { name: shortName(fold.waiting[position - 1]) });
   }
   if (!sequence.deferred) return phrase("queue.new");
@@ -70,7 +70,9 @@ const FACTS = {
   "block.missed": (e) => ["", { logical: e.logical, reason: miss(e.why) }],
   "block.freed": (e) => [e.position === "tail" ? ".tail" : "", {}],
   "kv.lost": (e) => [e.why === "failed" ? ".failed" : "", e],
-  "kv.load": (e) => ["", { blocks: e.block_ids.length }],
+  "kv.load": (e) => [(e.source ?? "host") === "host" ? "" : ".remote", { blocks: e.block_ids.length }],
+  "kv.lease": (e) => ["", { blocks: e.block_ids.length }],
+  "kv.released": (e) => [e.why === "read" ? "" : `.${e.why}`, {}],
   "kv.loaded": (e) => ["", { tokens: e.num_tokens }],
   "draft.verified": (e) => [e.num_accepted ? ".some" : "", { kept: e.num_accepted }],
   "engine.option_changed": (e) => ["", { ...e, name: clean(String(e.name)) }],
@@ -133,6 +135,6 @@ export function rankOf(row) {
 }
 
 export function narrated(row) {
-  const facts = { ...row.facts, name: shortName(row.owner), blocks: row.blocks.length };
+  const facts = { blocks: row.blocks.length, ...row.facts, name: shortName(row.owner) };
   return fillIn(NARRATED[row.kind][1], facts);
 }

@@ -2,7 +2,7 @@ import { become, h, hueStyle, letterOf, node, setText } from "./dom.js";
 import { clean, idRanges, shortName } from "./text.js";
 import { word } from "./words.js";
 
-// Batch slots: the running sequences with their progress, block tables and text as words.
+// Batch slots: the sequences with a slot, with their progress, block tables and text as words.
 
 const WORDS_SHOWN = 48;
 const MOST_SLOTS = 32;
@@ -18,11 +18,13 @@ export class Slots {
   // numUsed: the slots of this recording that are used at any time
   draw(moment, numUsed, newTokens, chosen) {
     const { fold } = moment;
-    const bySlot = new Map(fold.running.map((id) => [fold.sequences.get(id).slot, id]));
+    // A sequence whose blocks are being loaded waits, and has a slot.
+    const bySlot = new Map([...fold.waiting, ...fold.running]
+      .map((id) => [fold.sequences.get(id).slot, id]).filter(([slot]) => slot !== null));
     const most = Math.max(numUsed, Math.min(fold.maxNumSeqs, FEWEST_SLOTS));
     const slots = most <= MOST_SLOTS ? [...Array(most).keys()]
       : [...bySlot.keys()].sort((a, b) => a - b).slice(0, MOST_SLOTS);
-    setText(this.title, `Batch slots  ${fold.running.length} of ${fold.maxNumSeqs}`);
+    setText(this.title, `Batch slots  ${bySlot.size} of ${fold.maxNumSeqs}`);
     while (this.rows.length > slots.length) this.rows.pop().remove();
     while (this.rows.length < slots.length) {
       this.rows.push(h("div", { class: "p-slot" }));
@@ -42,7 +44,7 @@ export class Slots {
     const { fold } = moment, sequence = fold.sequences.get(seqId);
     const share = fold.scheduled.find((one) => one.seq_id === seqId);
     const key = [seqId, sequence.num_computed_tokens, sequence.output_token_ids.length,
-      sequence.block_table.join(), sequence.num_preemptions, share?.kind, newTokens.get(seqId),
+      sequence.block_table.join(), sequence.num_preemptions, sequence.status, share?.kind, newTokens.get(seqId),
       share?.num_accepted, moment.letter(seqId), moment.hueOf(seqId), chosen === seqId].join(" ");
     become(row, key, () => node("div", {
       class: `p-slot${chosen === seqId ? " p-chosen" : ""}${share ? " p-active" : ""}`,
@@ -54,6 +56,7 @@ export class Slots {
 
   head(moment, seqId, sequence, share) {
     const known = moment.fold.numTokens(sequence);
+    const isLoading = sequence.status === "WAITING_FOR_REMOTE_KVS";
     const isPrefill = share ? share.kind === "prefill" : sequence.num_computed_tokens < known - 1;
     const request = moment.fold.requests.get(sequence.request_id);
     const done = isPrefill ? sequence.num_computed_tokens / Math.max(known, 1)
@@ -64,7 +67,7 @@ export class Slots {
       letterOf(moment, seqId),
       node("button", { class: "p-name", type: "button", "data-sequence": seqId }, shortName(seqId)),
       node("span", { class: `p-phase ${isPrefill ? "p-prefill" : "p-decode"}` },
-        isPrefill ? "prefill" : "decode"),
+        isLoading ? "loading" : isPrefill ? "prefill" : "decode"),
       node("span", { class: "p-count" }, progress),
       node("span", { class: "p-meter", "aria-hidden": "true" },
         node("i", { style: `width:${Math.min(100 * done, 100).toFixed(1)}%` })),

@@ -91,7 +91,7 @@ export class Track {
       this.at = number + 1;
       this.numBlocks = Math.max(this.numBlocks, 1 + (event.block_id ?? -1));
       this.numSlots = Math.max(this.numSlots, 1 + (event.slot ?? -1));
-      if (event.ev === "block.hashed" || event.ev === "block.evicted") {
+      if (["block.hashed", "block.evicted", "kv.store"].includes(event.ev)) {
         this.owners.set(event, this.moment.ages.ownerOf(event));
       }
       if (NOTABLE[event.ev] && last !== `${event.step} ${event.ev}`) {

@@ -43,6 +43,9 @@ function waiting(moment, past, seqId, sequence) {
   const { fold } = moment, position = fold.waiting.indexOf(seqId), name = shortName(seqId);
   const considered = moment.considered(), first = fold.waiting[considered];
   const own = sequence.deferred;
+  if (sequence.slot !== null) {
+    return `${name} ${loads(fold, seqId, sequence)}; the requests behind it may pass.`;
+  }
   if (position <= considered && PASSED_REASONS[own?.[0]]) {
     return `${name} ${reasonToWait(moment, own)}; the requests behind it may pass.`;
   }
@@ -63,6 +66,13 @@ function waiting(moment, past, seqId, sequence) {
     said.push("The next step will consider it");
   }
   return `${said.join(". ")}.`;
+}
+
+function loads(fold, seqId, sequence) {
+  const load = fold.loads.get(seqId);
+  const why = load ? phrase("waits.waiting_for_remote_kvs", { need: load.block_ids.length })
+    : "has loaded its blocks, and waits for a token of the budget";
+  return `${why}. It owns ${plural(sequence.block_table.length, "block")} and slot ${sequence.slot}`;
 }
 
 function holders(fold, sequence) {

@@ -20,9 +20,10 @@ export function whyBlock(moment, past, id) {
   }
   const where = `the ${ordinal(place)} of ${number(fold.freeQueue.length)} in the free queue`;
   if (block.hash !== null) {
+    const isSaved = fold.hostBlocks.some((copy) => copy.hash === block.hash);
     return `Block ${id} is free but still cached: ${left(moment, id)}its content is unchanged, so`
       + ` a prompt with the same beginning can reuse it; it is ${where}, and allocating it evicts`
-      + ` that content.`;
+      + ` that content${isSaved ? ", but not the host's copy of it" : ""}.`;
   }
   if (!moment.ages.blocks[id]) {
     return `Block ${id} is empty: no sequence has held it in this recording so far; it is`

@@ -37,7 +37,7 @@ def formats_of(asked: str) -> list[str]:
 
 def own_gguf(model: str) -> Path:
     """Return the GGUF file that `model` runs from. Raises `BenchError` if there is none."""
-    path = resolve_model(model) / GGUF_FILE
+    path = (resolve_model(model) / GGUF_FILE).resolve()
     if not path.is_file():
         why = f"--peer-gguf same needs a model from a GGUF file, and {model} is not one"
         raise BenchError(f"{why}: leave it out.")

@@ -21,6 +21,15 @@ def test_one_request_alone_has_the_times_computed_by_hand():
     assert answer["running_mean"] == 1 and answer["replica_imbalance"] == 1
 
 
+def test_a_prompt_that_is_computed_elsewhere_waits_for_its_bytes_over_the_bandwidth():
+    # Two steps on P; six blocks of 737,280 bytes take two steps; one more for the other 4 tokens.
+    apart = (1, 1, 6 * 737_280 / (2 * STEP) / 1e9)
+    answer = summarise(run([Arrival(2.0, 100, 4)], apart=apart), {})
+    assert answer["p50_ttft_ms"] == pytest.approx(5000 * STEP, abs=1)  # idle steps take 1 ms
+    assert answer["p50_itl_ms"] == pytest.approx(1000 * STEP)
+    assert (answer["p50_queue_ms"], answer["total_output_tokens"]) == (0, 4)
+
+
 def test_goodput_counts_the_requests_that_meet_every_target():
     # Four slots: the fifth request waits for a free one.
     replicas = run([Arrival(0.0, 8, 10) for _ in range(5)])
