@@ -10,7 +10,6 @@ float32 while they are read, and so do quantized vectors.
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
-import os
 import re
 import struct
 from dataclasses import dataclass
@@ -158,10 +157,11 @@ def read_gguf_header(path: Path) -> GgufHeader:
     """
     header = _read_header(path)
     others = part_paths(path, header.num_files)[1:]
-    if others and (header.metadata.get("split.no") or not all(map(Path.is_file, others))):
+    missing = [part for part in others if not part.is_file()]
+    if missing or (others and header.metadata.get("split.no")):
         raise ModelIntegrityError(
-            f"{path} is one of {header.num_files} files: name the first, and keep the others, up to"
-            f" {os.path.realpath(others[-1])}, beside it."
+            f"{path} is one of {header.num_files} files: name the first, and keep all others beside"
+            f" it, such as {(missing or others)[0].resolve()}."
         )
     for part in others:
         header.tensors.update(_read_header(part).tensors)

@@ -1,7 +1,6 @@
 """Make a GGUF file a checkpoint directory: its `config.json`, tokenizer and chat template as files.
 
-The weights stay in the GGUF file: `model.gguf` is a link to it, and `gguf` reads them from there.
-If the model has several files, links to the others are beside it.
+The weights stay in the GGUF file or files: `model.gguf` is a link, and `gguf` reads them there.
 """
 
 import os

@@ -354,6 +354,8 @@ def _architecture(kind: _Kind) -> str:
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architecture: str) -> None:
     rope, computed = _rope_options(hf, kind), FAMILIES[architecture].keys
     kinds = _read(kind.rope_parameters, _RopeOfKinds)
+    act = hf.get("hidden_activation", hf.get("hidden_act", "silu"))
+    is_other = act not in ("silu", "gelu_pytorch_tanh")
     # No context fills the window of Phi-4-mini. Qwen has a flag that says whether it has one.
     window, longest = hf.get("sliding_window"), hf.get("max_position_embeddings", 0)
     fills = bool(window) and not (isinstance(window, int) and window >= longest)
@@ -364,10 +366,7 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
         "experts that all tokens share": any(hf[k] for k in hf.keys() - computed if "shared" in k),
         "clipped queries and keys": bool(hf.get("clip_qkv")),
         "latent attention (kv_lora_rank)": bool(hf.get("kv_lora_rank")),
-        "a hidden_act other than silu or gelu_pytorch_tanh": (
-            hf.get("hidden_activation", hf.get("hidden_act", "silu"))
-            not in ("silu", "gelu_pytorch_tanh")
-        ),
+        "a hidden_act other than silu or gelu_pytorch_tanh": is_other,
         "biases in the MLP": bool(hf.get("mlp_bias") or hf.get("use_bias")),
         "sliding-window attention": bool(slides) and not is_known,
         "several kinds of layers": set(kind.layer_types)
@@ -472,7 +471,8 @@ def _rope(
     """Return the base, the scaling, and the longest sequence for which both hold."""
     rope, longest = _read(options, _Rope), hf.get("max_position_embeddings")
     rope_type = rope.rope_type or rope.type
-    trained = {"original_max_position_embeddings": hf.get("max_position_embeddings")}
+    key = "original_max_position_embeddings"
+    trained = {key: hf.get("max_position_embeddings")}
     match rope_type:
         case "default":
             return rope.rope_theta, None, longest
@@ -488,10 +488,8 @@ def _rope(
                 )
             return rope.rope_theta, scaling, longest
         case "longrope":
-            if "original_max_position_embeddings" in hf:
-                trained = {
-                    "original_max_position_embeddings": hf["original_max_position_embeddings"]
-                }
+            if key in hf:
+                trained = {key: hf[key]}
             given = _read(trained | options, _LongRope)
             original = given.original_max_position_embeddings
             # Longer sequences need other frequencies for *all* tokens, cached ones included.

@@ -107,9 +107,8 @@ def split_experts(
 ) -> Iterator[tuple[str, CheckpointWeight]]:
     """Yield a checkpoint's weights with a matrix for each expert, under Qwen's names.
 
-    Granite stores a layer's experts in two tensors: [num_experts, 2 * width, hidden_size], where
-    gate comes before up, and [num_experts, hidden_size, width]. Granite 4 without experts has the
-    two matrices of one MLP.
+    Granite stores a layer's experts in two tensors: [num_experts, 2 * width, hidden_size], with
+    gate before up, and [num_experts, hidden_size, width]. Granite 4 does so with its one MLP.
     """
     for name, weight in weights:
         name = name.replace("shared_mlp.input_linear", "mlp.gate_up_proj")
