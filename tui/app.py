@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from math import inf
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -66,6 +67,9 @@ class DashboardApp(Dashboard):
     COMMANDS: ClassVar = {CommandList}
     # Disable Textual's own ctrl+p: it would work even in windows, and after a user remaps the key.
     ENABLE_COMMAND_PALETTE = False
+    allowance = _credit = MOST_OF_A_CORE / FRAMES_PER_SECOND
+    """Seconds for drawing that each frame adds, and those that are left."""
+    _is_stale, _read_at = False, inf
 
     def __init__(
         self,
@@ -127,9 +131,6 @@ class DashboardApp(Dashboard):
         self._first_step = first_step
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
-        self._is_stale, self._read_at = False, time.thread_time()
-        self._credit = self.allowance = MOST_OF_A_CORE / FRAMES_PER_SECOND
-        """Seconds for drawing that are left, and those that each frame adds."""
 
     def _make_screen(self, name: str) -> DashboardScreen:
         # Import late, so that the first frame does not wait for the other screens.

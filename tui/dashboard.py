@@ -62,6 +62,11 @@ class Dashboard(App[str]):
     def has_sentences(self) -> bool:
         return bool(self._notifications)
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether a sentence is shown that stays."""
+        return any(shown.timeout == _SECONDS_OF_A_DAY for shown in self._notifications)
+
     def close_sentences(self) -> bool:
         """Close all notifications; return False if there were none."""
         if not self.has_sentences:

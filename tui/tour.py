@@ -56,7 +56,7 @@ STOPS = (
     ),
     TourStop(
         _preempted,
-        "No block was free, so one request gave up its blocks. It waits, and will go on later.",
+        "No block was free, so one request gave up its own: these are free now, and it waits.",
         "look.why",
         _READ,
     ),

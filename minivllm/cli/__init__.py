@@ -80,8 +80,8 @@ def build_parser(command: str | None = None) -> "Parser":
         add_help=False,
     )
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
-    about = {"version": f"minivllm {__version__}", "help": argparse.SUPPRESS}
-    parser.add_argument("--version", action="version", **about)
+    version = f"minivllm {__version__}"
+    parser.add_argument("--version", action="version", version=version, help=argparse.SUPPRESS)
     subparsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog=parser.prog
     )
@@ -162,9 +162,8 @@ def status_of(run: Callable[[], int]) -> int:
 def let_waiting_threads_sleep(argv: Sequence[str]) -> None:
     """Let torch's OpenMP threads spin for only some ten microseconds before they sleep.
 
-    By default these threads spin for milliseconds, which takes processor time from other work.
-    Nothing changes if torch has been imported (OpenMP reads the variable then), if the user has set
-    one of the two variables, or for `bench`, because peers can run in the same process.
+    By default they spin for milliseconds, which other work could use. Nothing changes if torch has
+    read the variable, if the user has set one of the two, or for `bench`: it can run peers.
     """
     is_set = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ)
     if argv[:1] != ["bench"] and "torch" not in sys.modules and not is_set:
@@ -176,8 +175,8 @@ def _run(argv: list[str]) -> int:
     try:
         if not argv:
             rows = (f"  {title:<17}  {', '.join(group)}\n" for title, group in GROUPS.items())
-            more = "minivllm --help says what each of them does."
-            print(f"{ABOUT}\n\n{''.join(rows)}\n{NEW_HERE}\n{more}", file=sys.stderr)
+            end = f"{NEW_HERE}\nminivllm --help says what each of them does."
+            print(f"{ABOUT}\n\n{''.join(rows)}\n{end}", file=sys.stderr)
             return USAGE_ERROR
         # Before the subcommand, only --help and --version are allowed.
         args = build_parser(argv[0]).parse_args(argv)

@@ -1,6 +1,7 @@
 """The real app, driven by keys at usual sizes: the picture, and its cost."""
 
 import asyncio
+from math import inf
 from threading import Thread
 
 import pytest
@@ -110,6 +111,25 @@ def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix
         sentence = f"The recording is complete only up to step 8: {REASON}."
         await until(pilot, lambda: told(app) == [sentence])
         assert "LIVE" in drawn(app, "header")[0], "the engine itself goes on"
+
+    drive(app, script)
+
+
+def test_frames_are_left_out_where_drawing_is_slow_but_no_change_is(
+    memory_pressure, monkeypatch
+) -> None:
+    app, draws = app_for(memory_pressure.run(20), state="paused"), []
+
+    async def script(pilot: Pilot) -> None:
+        monkeypatch.setattr(app, "draw", lambda: draws.append(app._credit))
+        app.allowance = app._credit = -1.0
+        app.context.transport.play()
+        app._frame()
+        assert not draws
+        app.allowance = inf
+        app._frame()
+        app._frame()
+        assert len(draws) == 1
 
     drive(app, script)
 

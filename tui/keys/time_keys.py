@@ -26,7 +26,13 @@ class TimeKeys:
         """Move, then draw."""
         move(self._transport)
         self.tick()
+        self._draw()
+
+    def _draw(self) -> None:
+        """Draw; if the answer to `w` is open, answer for the new moment."""
         self._app.draw()
+        if self._app.has_answer:
+            self._app.look_keys.why()
 
     def tick(self) -> None:
         """Let an engine that pauses with the picture run only while the picture is live."""
@@ -81,7 +87,7 @@ class TimeKeys:
             self._app.tell(
                 "This is the beginning." if by < 0 else "There is nothing after this (so far)."
             )
-        self._app.draw()
+        self._draw()
 
     def leave_the_past(self) -> None:
         """Go to the live end, where the engine takes new requests, and report the jump."""
@@ -105,7 +111,7 @@ class TimeKeys:
             transport.to_step(transport.recording.step_of(position))
         else:
             transport.to_start()
-        self._app.draw()
+        self._draw()
 
     def speed(self, by: int) -> None:
         transport = self._transport

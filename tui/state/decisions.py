@@ -39,8 +39,7 @@ PHRASES = {
     "waits.token_budget": "found no budget left",
     "waits.token_budget.free": "needs {need:token} at once with {free} of the budget left",
     "waits.max_num_seqs": "needs {need:batch slot} with {free} of {limit} free",
-    "waits.preempted_this_step": "needs {need:block} with {free} free, and no request is admitted"
-    " in a step that preempted one",
+    "waits.preempted_this_step": "waits: no request is admitted in a step that preempted one",
     "waits.grammar_not_compiled": "waits for its grammar, which is not compiled yet",
     "waits.waiting_for_remote_kvs": "waits for {need:block} to be loaded",
     "waits.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",

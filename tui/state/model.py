@@ -8,9 +8,11 @@ Keep all state in `_Remembered`: state elsewhere would be wrong after a rewind.
 """
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice, pairwise
+from operator import attrgetter
 from types import MethodType
 
 import msgspec
@@ -32,9 +34,6 @@ from minivllm.tui.state.pace import Pace
 
 RATE_WINDOW = 2.0
 """The average of tokens per second covers this many seconds of engine time."""
-_RATE_ENTRIES = 256
-"""Maximum number of steps in that average."""
-_STEPS_OF_A_PACE = 8
 SEQUENCES_KEPT = 64
 """Number of ended sequences that the ledger keeps for the panels."""
 
@@ -62,8 +61,6 @@ class _Remembered(msgspec.Struct):
     explanations: Explanations = msgspec.field(default_factory=Explanations)
     drafts: Drafts = msgspec.field(default_factory=Drafts)
     branches: Branches = msgspec.field(default_factory=Branches)
-    rate: list[tuple[float, int]] = []
-    """(time, output tokens so far) at the end of each of the last steps."""
 
     def keep_letters(self, event: ev.Event) -> None:
         if type(event) in _END_A_SEQUENCE:
@@ -117,7 +114,6 @@ class DashboardModel:
         self.explanations = self.remembered.explanations
         self.drafts = self.remembered.drafts
         self.branches = self.remembered.branches
-        self._rate = self.remembered.rate
         self._listeners = self._listeners_by_kind()
 
     def apply(self, event: ev.Event) -> None:
@@ -128,8 +124,6 @@ class DashboardModel:
         elif kind is ev.Gap:
             self.log.add(event, None, None)
         self.fold.apply(event)
-        if kind is ev.StepEnd:
-            self._note_rate(event.t)
 
     def _listeners_by_kind(self) -> dict[type[ev.Event], list[Callable[[ev.Event], None]]]:
         """The listeners of each kind, in the order in which they must be called.
@@ -239,23 +233,28 @@ class DashboardModel:
 
     def tokens_per_second(self) -> float | None:
         """Recent output tokens per second of engine time; None before two steps have ended."""
-        if len(self._rate) < 2 or self._rate[-1][0] <= self._rate[0][0]:
+        recent = self._recent_steps()
+        if len(recent) < 2 or recent[-1].t <= recent[0].t:
             return None
-        (t0, tokens0), (t1, tokens1) = self._rate[0], self._rate[-1]
-        return (tokens1 - tokens0) / (t1 - t0)
+        return sum(record.num_tokens for record in recent[1:]) / (recent[-1].t - recent[0].t)
 
     def is_slowed(self) -> bool:
-        """Whether the pauses before the last steps were longer than the steps, as in the demo."""
-        last = self.steps.records[-_STEPS_OF_A_PACE:]
-        return len(last) == _STEPS_OF_A_PACE and all(
-            record.t - before.t > 2 * sum(record.seconds) > 0 for before, record in pairwise(last)
-        )
+        """Whether most of the recent steps waited longer than they took, as in the demo."""
+        pairs = list(pairwise(self._recent_steps()))
+        waited = [after.t - before.t > 2 * sum(after.seconds) > 0 for before, after in pairs]
+        return 2 * sum(waited) > len(pairs)
 
     def tokens_per_step(self) -> float | None:
         """Recent output tokens per step; None before two steps have ended."""
-        if len(self._rate) < 2:
-            return None
-        return (self._rate[-1][1] - self._rate[0][1]) / (len(self._rate) - 1)
+        later = self._recent_steps()[1:]
+        return sum(record.num_tokens for record in later) / len(later) if later else None
+
+    def _recent_steps(self) -> list[StepRecord]:
+        """Those of the last `RATE_WINDOW`, and at least two: a step can take longer."""
+        records = self.steps.records
+        since = records[-1].t - RATE_WINDOW if records else 0.0
+        first = bisect_left(records, since, key=attrgetter("t"))
+        return records[min(first, max(len(records) - 2, 0)) :]
 
     def hit_rate(self) -> float | None:
         """Share of prompt tokens found in the prefix cache; None before the first lookup."""
@@ -263,14 +262,6 @@ class DashboardModel:
         if counters.prefix_cache_queries == 0:
             return None
         return counters.prefix_cache_hits / counters.prefix_cache_queries
-
-    def _note_rate(self, t: float) -> None:
-        self._rate.append((t, self.fold.counters.generation_tokens))
-        # Keep at least two entries: a step can take longer than the window.
-        while len(self._rate) > 2 and (
-            t - self._rate[0][0] > RATE_WINDOW or len(self._rate) > _RATE_ENTRIES
-        ):
-            del self._rate[0]
 
 
 def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None:

@@ -103,14 +103,12 @@ def print_demo_report(
         for line in (indent + answer for answer in _answers(request)):
             cut = fit(line, width or CUT_AT).rstrip()
             say(_wrap(line, width or CUT_AT, indent=name_width + 6) if whole else cut)
-    # The top line's speed has them, as time passes for who watches.
     is_slowed = fold.t - fold.header.mono > 2 * facts.seconds
-    without_pauses = ", without the pauses between steps" if is_slowed else ""
     counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in"
         f" {plural(fold.step, 'step')} and {facts.seconds:.1f} s of engine time:"
         f" {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a"
-        f" second{without_pauses}.\n{plural(counters.num_preemptions, 'preemption')},"
+        f" second{', without the pauses between steps' * is_slowed}.\n{plural(counters.num_preemptions, 'preemption')},"
         f" {plural(counters.prefix_cache_hits, 'prefix hit token')},"
         f" {plural(counters.evicted_blocks, 'evicted block')}.\n"
     )

@@ -11,9 +11,6 @@ from minivllm.lessons.scenarios.house import HOUSE_MODEL
 from minivllm.lessons.scenarios.scenarios import SHARED_PREFIX
 from minivllm.tui.tour import Tour
 
-NUM_BLOCKS = 24
-"""Few enough that the requests of the default demo run out of blocks within seconds."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dashboard_options(parser)
@@ -21,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     require_terminal("demo --headless runs the same requests without one")
-    options = {**SHARED_PREFIX.options, "num_gpu_blocks_override": NUM_BLOCKS}
+    # So few that the requests of the default demo run out of them within seconds.
+    options = {**SHARED_PREFIX.options, "num_gpu_blocks_override": 24}
     whole = build_parser("demo").parse_args(["demo", "--model", HOUSE_MODEL])
     vars(whole).update(vars(args))
     return demo.play(whole, replace(SHARED_PREFIX, options=options), Tour())

@@ -123,10 +123,8 @@ def _names(request_ids: list[str]) -> str:
 
 
 def _step_times(points: list[StepPoint], notes: list[str]) -> tuple[Fit, list[float]]:
-    """The default fit, scaled so that the recording's steps take as long in all; seconds of each.
-
-    A fit to the steps themselves has their noise: two runs of a demo won by 1.9 and by 2.6 times.
-    """
+    """The default fit, scaled so that all steps take as long as recorded; and seconds of each."""
+    # A fit to the steps themselves has their noise: two runs of a demo won by 1.9 and 2.6 times.
     default = read_step_times(None)
     fit, model = fit_step_times(default.points), default.label.split(",")[0]
     predict = fit.model(max(point.num_scheduled_tokens for point in points)).predict

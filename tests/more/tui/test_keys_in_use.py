@@ -65,6 +65,8 @@ def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -
         assert told(app) == []
         await seat.press("f9", "q")
         assert len(told(app)) == 1 and not app._exit
+        await seat.press("left")
+        assert [note.title[:18] for note in app._notifications] == ["Why? As of step 20"]
         shown = keys_of(app)
         assert (shown["Why?"], shown["Quit"]) == ("f9", "f10")
         assert shown["Step"] in ("^→", "ctrl+right", "^right")

@@ -1,5 +1,7 @@
 """Moving through a recording: the picture is always the fold of exactly the earlier events."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,10 +61,8 @@ def test_any_walk_ends_at_the_fold_of_the_earlier_events(moves: list[str], walke
 
 def test_a_step_from_a_live_moment_inside_a_step_does_not_stay_inside(walked) -> None:
     for cut in range(100, 200, 3):
-        source = InProcessSource(walked.header, walked.events[:cut], codec=MODELS)
-        transport = Transport(source)
-        transport.tick(0.0, 60.0)
-        transport.step(1)
+        run = SimpleNamespace(header=walked.header, events=walked.events[:cut])
+        (transport := transport_of(run)).step(1)
         assert transport.state == "paused" and transport.view.steps.current is None
 
 

@@ -71,7 +71,7 @@ class Panel(Widget, can_focus=True):
         """Set by the app before the first frame."""
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
-        self._title, self._is_titled = "", True
+        self._title = ""
         self._soon: Timer | None = None
         self._palette = Palette(dark=True)
         self._gutter: Spacing | None = None
@@ -132,9 +132,8 @@ class Panel(Widget, can_focus=True):
         self._lines = new = [highlight(line, self.selection) for line in new]
         changed = {y for y, pair in enumerate(zip_longest(new, old)) if pair[0] != pair[1]}
         if title != self._title:
-            self._title, self._is_titled = title, False
-            self.border_title = Content(title)
-            self._is_titled = True
+            self._title = title
+            self._border_title = Content(title)  # `border_title` would repaint the whole panel
             changed.add(-gutter.top)
         if changed:
             self._changed |= changed
@@ -179,8 +178,6 @@ class Panel(Widget, can_focus=True):
 
     def refresh(self, *regions: Region, **more: bool) -> Self:
         """Repaint for another reason than changed rows, such as a new style."""
-        if not self._is_titled:  # `show` repaints the title's row
-            return self
         self._painted = None
         return super().refresh(*regions, **more)
 
