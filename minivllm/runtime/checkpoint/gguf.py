@@ -59,18 +59,15 @@ _EXPERTS = {
     "ffn_up_exps": "mlp.experts.{}.up_proj",
     "ffn_down_exps": "mlp.experts.{}.down_proj",
 }
+_RESULT_NORMS = {
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 _OTHER_NAMES = {
     **dict.fromkeys(("qwen3moe", "olmoe", "granitemoe"), _EXPERTS),
-    "gemma3": {
-        "post_attention_norm": "post_attention_layernorm",
-        "ffn_norm": "pre_feedforward_layernorm",
-        "post_ffw_norm": "post_feedforward_layernorm",
-    },
+    "gemma3": {**_RESULT_NORMS, "ffn_norm": "pre_feedforward_layernorm"},
     "phi3": {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
-    "olmo2": {
-        "post_attention_norm": "post_attention_layernorm",
-        "post_ffw_norm": "post_feedforward_layernorm",
-    },
+    "olmo2": _RESULT_NORMS,
 }
 """Architecture -> its names that the others lack."""
 _ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")
@@ -78,8 +75,6 @@ _ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factor
 _REORDERED = ("llama", "granite", "granitemoe", "smollm3")
 """Architectures whose queries and keys llama.cpp reorders: see `_row_order`."""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
-_HEAD_COUNTS = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
-"""Modules whose rows llama.cpp reorders -> the setting with their number of heads."""
 _PLAIN = {
     GGMLQuantizationType.F64: torch.float64,
     GGMLQuantizationType.F32: torch.float32,
@@ -338,11 +333,11 @@ def _row_order(header: GgufHeader, tensor: GgufTensor) -> torch.Tensor | None:
     """
     module, metadata = tensor.name.split(".")[-2], header.metadata
     arch = metadata.get("general.architecture")
-    if arch not in _REORDERED or module not in _HEAD_COUNTS:
+    if arch not in _REORDERED or module not in ("attn_q", "attn_k"):
         return None
-    num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_q']}")
+    num_heads = metadata.get(f"{arch}.attention.head_count")
     if module == "attn_k":
-        num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_k']}", num_heads)
+        num_heads = metadata.get(f"{arch}.attention.head_count_kv", num_heads)
     num_rows = tensor.shape[0]
     if not isinstance(num_heads, int) or num_heads < 1 or num_rows % (2 * num_heads):
         raise ModelIntegrityError(
