@@ -48,8 +48,6 @@ SECONDS_OF_EVENTS = 0.04
 """Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
 MOST_OF_A_CORE = 0.08
 """For drawing. The engine may need every core."""
-_MOST_DEBT = 0.04
-"""Seconds: after a slow drawing, such as a new screen's first one, the next soon follows."""
 
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 """Names of the screens and of their modules in `screens`, in the order of the keys 1 to 7."""
@@ -199,7 +197,7 @@ class DashboardApp(Dashboard):
     def _frame(self) -> None:
         now, drawn = time.monotonic(), time.thread_time() - self._read_at
         credit = min(self._credit + self.allowance - drawn, self.allowance)
-        self._credit = max(credit, -_MOST_DEBT)
+        self._credit = max(credit, -0.04)  # after a new screen's slow first drawing, go on soon
         changed = self.race_keys.tick() | self.engine_keys.select_asked()
         changed |= self._end_stop() | self._begin_stop()
         changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)

@@ -72,7 +72,7 @@ def test_the_stop_of_the_race_stays_until_the_race_has_its_verdict(memory_pressu
     app = app_for(memory_pressure.run(60), control=FakeControl(pauses_with_picture=True))
     tour = app.context.tour = Tour((STOPS[4], STOPS[5]))
     race = SimpleNamespace(state="running", sides=None, names=Entry(), part=0.5, sentence="")
-    race.poll, race.close = bool, bool
+    race.poll, race.close, race.verdict = bool, bool, str
     race.results = [RaceOutcome(2.0, 0.5)] * 2
     monkeypatch.setattr(race_keys, "RaceRuns", lambda *_: race)
 
