@@ -63,6 +63,9 @@ For each slot, there is a row of block ids, long enough for `max_model_len` toke
 class NestedConfig:
     """The option named `option`: a mapping of fields, or a JSON object on the command line."""
 
+    def __post_init__(self) -> None:
+        check_fields(self, ConfigError, f"{self.option}: ")
+
     @classmethod
     def of(cls, given: object) -> Self:
         """Read a mapping of fields, or a JSON object. Raises `ConfigError` if it has other fields."""
@@ -107,7 +110,7 @@ class SpeculativeConfig(NestedConfig):
     """`ngram`: the shortest run of last tokens to look up. None: `prompt_lookup_max`."""
 
     def __post_init__(self) -> None:
-        check_fields(self, ConfigError, "speculative_config: ")
+        NestedConfig.__post_init__(self)
         drafts = self.method == "draft_model"
         if drafts != (self.model is not None):
             raise ConfigError(
@@ -144,9 +147,6 @@ class KVTransferConfig(NestedConfig):
     """`NixlConnector`: `kv_producer` computes prompts, `kv_consumer` loads their blocks."""
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
     """The connector's own options, which it checks when the engine is built."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, ConfigError, "kv_transfer_config: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer
+from support.engine.engine_fakes import fake_engine
 from support.engine.followed_run import FollowedRun
 
-from minivllm.clock import Clock, MonotonicClock, VirtualClock
+from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events import fold as fold_module
 from minivllm.events import types as ev
@@ -33,14 +32,9 @@ class Followed:
     def __init__(
         self, num_blocks: int = 100, clock: Clock | None = None, **options: object
     ) -> None:
-        usual = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64}
-        config = EngineConfig(model="fake", check_invariants=True, **usual | options)
         # The fake model writes only the tokens 0 and 1, so that a lookup finds drafts.
-        self.runner = FakeRunner(
-            num_blocks, config.block_size, config.max_model_len or 10_000, vocab_size=2
-        )
-        clock = clock or VirtualClock()
-        self.engine = LLMEngine(config, self.runner, FakeTokenizer(), clock=clock)
+        self.engine = fake_engine(num_blocks, vocab_size=2, clock=clock, **options)
+        self.runner = self.engine.core.runner.plain
         self.events: list[ev.Event] = []
         self.fold = Fold(self.engine.log_header())
         self.engine.subscribe(self.events.append)

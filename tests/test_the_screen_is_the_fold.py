@@ -70,16 +70,12 @@ def walk_through(requests: list, options: dict, had: float, walk: list) -> None:
 
 @FEW_WALKS
 @given(REQUESTS, OPTIONS, st.floats(0.1, 0.9), WALKS)
-def test_the_painted_screen_equals_the_fold_during_any_walk(
-    requests: list, options: dict, had: float, walk: list
-) -> None:
+def test_the_painted_screen_equals_the_fold_during_any_walk(requests, options, had, walk) -> None:
     walk_through(requests, options, had, walk)
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
-def test_the_painted_screen_equals_the_fold_after_preemptions_and_forks(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_painted_screen_equals_the_fold_after_preemptions_and_forks(scenario, request) -> None:
     """Two runs in which these certainly happen; a random walk may not meet them."""
     run = request.getfixturevalue(scenario).run(80)
     app = app_for(run)

@@ -17,10 +17,9 @@ from collections.abc import Sequence as Seq
 
 import torch
 
-from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
 from minivllm.kv_transfer.connector import Mark
-from minivllm.kv_transfer.host_tier import Copier
+from minivllm.kv_transfer.host_tier import Copier, Copies
 from minivllm.runtime.kv_cache import available_cpu_memory
 from minivllm.text import format_memory
 
@@ -49,7 +48,7 @@ class HostMemory(Copier):
         self._stored: Mark | None = None  # CUDA: after the last stores
 
     @torch.inference_mode()
-    def copy(self, stores: list[BlockCopy], loads: list[BlockCopy], overwritten: bool) -> Mark:
+    def copy(self, stores: Copies, loads: Copies, overwritten: bool) -> Mark:
         if self._stream is not None:
             return self._copy_on_stream(stores, loads, overwritten)
         out, back = (stores, self._caches, self._host), (loads, self._host, self._caches)
@@ -60,9 +59,7 @@ class HostMemory(Copier):
                     target.index_copy_(0, dst, source.index_select(0, src))
         return self
 
-    def _copy_on_stream(
-        self, stores: list[BlockCopy], loads: list[BlockCopy], overwritten: bool
-    ) -> Mark:
+    def _copy_on_stream(self, stores: Copies, loads: Copies, overwritten: bool) -> Mark:
         model = torch.cuda.current_stream(self._device)
         if self._stored is not None:
             model.wait_event(self._stored)  # this step may write into what the last one stored

@@ -31,11 +31,13 @@ from minivllm.events.bus import EventBus
 from minivllm.events.state import BlockState
 from minivllm.kv_transfer.connector import KVConnector, Link, Mark
 
+Copies = list[BlockCopy]
+
 
 class Copier(Mark):
     """Copies blocks between the pool and the host. This default has no bytes to copy."""
 
-    def copy(self, stores: list[BlockCopy], loads: list[BlockCopy], overwritten: bool) -> Mark:
+    def copy(self, stores: Copies, loads: Copies, overwritten: bool) -> Mark:
         """Copy `stores` to the host, then `loads` from the host. Returns a mark after all of them.
 
         overwritten: whether the next work on the device may write into a source of `stores`
@@ -154,8 +156,7 @@ class SimpleCPUOffloadConnector(KVConnector):
             BlockState(block.ref_cnt, *map(short_hash, (block.block_hash, block.parent_hash)))
             for block in self.pool.blocks
         ]
-        host = {"host_blocks": blocks, "host_queue": self.pool.free_queue.ids()}
-        return super().state() | host
+        return super().state() | {"host_blocks": blocks, "host_queue": self.pool.free_queue.ids()}
 
     def violations(self) -> Iterator[tuple[str, str]]:
         yield from super().violations()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from minivllm.checks import Positive, check_fields
+from minivllm.checks import Positive
 from minivllm.config import NestedConfig
 from minivllm.errors import ConfigError
 from minivllm.text import format_memory
@@ -26,7 +26,7 @@ class HostTierOptions(NestedConfig):
     """Bandwidth between host and GPU, for the virtual clock only: about that of PCIe 4.0 x16."""
 
     def __post_init__(self) -> None:
-        check_fields(self, ConfigError, "kv_connector_extra_config: ")
+        NestedConfig.__post_init__(self)
         if self.cpu_bytes_to_use is not None and self.num_cpu_blocks is not None:
             raise ConfigError(
                 "kv_connector_extra_config: cpu_bytes_to_use and num_cpu_blocks both say how large the"
@@ -53,8 +53,6 @@ class NixlOptions(NestedConfig):
     side_channel_host: str = "127.0.0.1"
     """Where the producer listens, and the consumer asks."""
     side_channel_port: Annotated[int, Meta(ge=1, le=65_535)] = 5600
+    """The port there."""
     kv_lease_duration: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
     """Seconds that a producer keeps a prompt's blocks, and that a consumer waits for them."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, ConfigError, "kv_connector_extra_config: ")

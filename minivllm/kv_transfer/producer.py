@@ -62,7 +62,6 @@ class KVProducer(KVConnector):
                 self._bus.emit(ev.KVLease, number, sequence.seq_id, ids, until)
 
     def begin_step(self) -> None:
-        """End the leases that have been read or are over."""
         while self.read_leases:
             self._end_lease(self.read_leases.popleft(), "read")
         for number, lease in list(self.leases.items()):

@@ -26,7 +26,6 @@ from minivllm.kv_transfer.producer import KVProducer
 Facts = dict[str, str]  # what both engines must have in common
 Question = tuple[Facts, list[BlockHash]]
 Answer = tuple[str, list[bytes], bytes]
-MAX_QUESTION = 1 << 20  # bytes: the hashes of thirty thousand blocks
 WRONG = (OSError, ValueError, msgspec.MsgspecError)
 
 
@@ -49,7 +48,7 @@ def digest(hashes: list[BlockHash], blocks: list[bytes]) -> bytes:
 
 def answer(stream: BinaryIO, producer: KVProducer, facts: Facts) -> None:
     """Answer the one question of a connection."""
-    theirs, hashes = receive(stream, Question, MAX_QUESTION)
+    theirs, hashes = receive(stream, Question, 1 << 20)  # thirty thousand hashes
     for name, own in facts.items():
         if (other := theirs.get(name)) != own:
             differ = f"the producer has {name} {own}, and the consumer {other}"

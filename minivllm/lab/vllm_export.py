@@ -14,8 +14,11 @@ import json
 import math
 import shlex
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from minivllm.checks import Positive, check_fields
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.runtime.model.model_config import ModelConfig
@@ -54,21 +57,16 @@ RESERVED_BYTES = GIB
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    num_gpus: int  # in all machines together
-    num_machines: int
-    gpu_memory_gib: float
+    num_gpus: Positive  # in all machines together
+    num_machines: Positive
+    gpu_memory_gib: Annotated[float, Meta(gt=0, le=100_000)]
     gpu_memory_utilization: float
 
     def __post_init__(self) -> None:
-        if self.num_machines < 1 or self.num_gpus < 1 or self.num_gpus % self.num_machines:
-            raise ConfigError(
-                "--gpus and --machines must be at least 1, with equally many GPUs in each machine;"
-                f" got {self.num_gpus} GPUs in {self.num_machines} machines."
-            )
-        if not 0 < self.gpu_memory_gib < math.inf:
-            raise ConfigError(
-                f"--gpu-memory must be the GiB of one GPU, above 0; got {self.gpu_memory_gib}."
-            )
+        check_fields(self, ConfigError)
+        if self.num_gpus % self.num_machines:
+            got = f"{self.num_gpus} GPUs in {self.num_machines} machines"
+            raise ConfigError(f"Each machine must have equally many GPUs; got {got}.")
 
     @property
     def gpus_per_machine(self) -> int:
@@ -204,8 +202,7 @@ def vllm_commands(target: Deployment) -> list[str]:
     """Return one `vllm serve` command per machine, in order of machines."""
     server = {name: value for name, value in target.server.items() if value is not None}
     common = engine_options(target)
-    per_machine = target.hardware.gpus_per_machine
-    machines = target.hardware.num_machines
+    per_machine, machines = target.hardware.gpus_per_machine, target.hardware.num_machines
     if target.sizes.data > 1:
         common["data_parallel_size"] = target.sizes.data
     commands = []

@@ -71,11 +71,8 @@ def test_ctrl_c_is_status_130_and_a_bug_is_not_reported_as_a_user_error(capsys, 
 
 
 def test_terminal_escapes_in_text_are_shown_and_not_executed():
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal, pipe = Terminal(), io.StringIO()
+    terminal, pipe = io.StringIO(), io.StringIO()
+    terminal.isatty = lambda: True
     show("a\x1b[2Jb\rc\x9bd\te\n", terminal)
     show("a\x1b[2Jb", pipe)
     assert terminal.getvalue() == "a\ufffd[2Jb\ufffdc\ufffdd\te\n"

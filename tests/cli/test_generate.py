@@ -147,13 +147,6 @@ def test_chat_applies_the_models_template(llm, capsys):
     assert output["prompt"] == "Hello"
 
 
-def cached_of(err: str) -> list[tuple[int, int]]:
-    return [
-        (int(cached), int(total))
-        for cached, total in re.findall(r"; (\d+) of (\d+) prompt tokens were cached", err)
-    ]
-
-
 def test_an_answer_in_a_chat_breaks_lines_at_spaces(capsys):
     words = WrappedText(12)
     for piece in ("The act", "ivity ends", " while\n  it rains", " in", " 長い名前の", "町です"):
@@ -166,9 +159,8 @@ def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(capsys, monkeyp
     hello = b"Hello there, how are you?\n"
     stdin(monkeypatch, hello + b"And what else can you say?\n/reset\n" + hello)
     assert main(["chat", *TINY, "--max-tokens", "20", "--system", "Be brief."]) == 0
-    (first, first_total), (second, second_total), (third, third_total) = cached_of(
-        capsys.readouterr().err
-    )
+    found = re.findall(r"; (\d+) of (\d+) prompt tokens were cached", capsys.readouterr().err)
+    first, first_total, second, second_total, third, third_total = map(int, sum(found, ()))
     assert first == 0
     assert second >= first_total // 16 * 16 - 16 > 0
     assert second_total > first_total

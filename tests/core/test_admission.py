@@ -1,16 +1,11 @@
 """Static batching and the batch delay change when a token comes, never which token."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, fake_engine
 
 from minivllm.clock import SimulatedClock
-from minivllm.config import EngineConfig
-from minivllm.core.contiguous import create_kv_cache_manager
-from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
-from minivllm.events.bus import EventBus
 from minivllm.sampling_params import SamplingParams
 
 
@@ -75,12 +70,10 @@ class TestBatchDelay:
     """The clock of these engines shows 0.01 s times the steps taken."""
 
     def test_a_request_has_its_arrival_time_without_a_watcher(self):
-        clock, request = SimulatedClock(), Request("a", [1, 2, 3], SamplingParams())
+        engine = fake_engine(clock=(clock := SimulatedClock()))
         clock.advance_to(5.0)
-        config, bus = EngineConfig(), EventBus(clock)
-        manager = create_kv_cache_manager(config, 10, 64, bus)
-        Scheduler(config, manager, 64, bus).add_request(request)
-        assert request.arrival_time == 5.0
+        engine.add_request("a", {"prompt_token_ids": [1, 2, 3]}, SamplingParams())
+        assert engine.core.scheduler.requests["a"].arrival_time == 5.0
 
     def test_the_first_request_waits_until_the_delay_is_over(self):
         engine = WatchedEngine(batch_delay=0.03, batch_size=3)

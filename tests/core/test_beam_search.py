@@ -19,21 +19,41 @@ def found(engine: WatchedEngine, request_id: str) -> list[list[int]]:
     return [output.token_ids for output in engine.outputs[request_id].outputs]
 
 
+STOPS = list(range(0, 99, 3))
+
+
 @pytest.mark.parametrize("width", [2, 3, 4])
 @pytest.mark.parametrize(
-    "options", [{}, {"early_stopping": True}, {"early_stopping": "never", "length_penalty": 2.0}]
+    ("params", "max_model_len", "ends"),
+    [
+        ({}, 10_000, {EOS}),
+        ({"early_stopping": True}, 10_000, {EOS}),
+        ({"early_stopping": "never", "length_penalty": 2.0}, 10_000, {EOS}),
+        ({}, 12, {EOS}),
+        ({"ignore_eos": True}, 10_000, set()),
+        ({"stop_token_ids": STOPS}, 10_000, {EOS, *STOPS}),
+    ],
+    ids=["usual", "early", "never", "short context", "end ignored", "stop tokens"],
 )
-def test_the_engine_finds_what_the_search_over_lists_finds(width, options):
-    engine = WatchedEngine()
+def test_the_engine_finds_what_the_search_over_lists_finds(width, params, max_model_len, ends):
+    engine, continued = WatchedEngine(max_model_len=max_model_len), False
+    rules = {name: params[name] for name in params if name in ("early_stopping", "length_penalty")}
     for i in range(6):
-        beams = {"n": width, "use_beam_search": True, **options}
+        beams = {"n": width, "use_beam_search": True, **params}
         engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, **beams)
     engine.run()
     for i in range(6):
-        expected = expected_beams(prompt(5 + i, first=17 * i), search(width, 9, **options))
-        assert found(engine, f"r{i}") == expected
+        length = min(9, max_model_len - (5 + i))
+        own = BeamSearch(width, length, frozenset(ends), **rules)
+        assert found(engine, f"r{i}") == expected_beams(prompt(5 + i, first=17 * i), own)
+        for output in engine.outputs[f"r{i}"].outputs:
+            last = output.token_ids[-1]
+            reason = "stop" if last in ends else "length", last if last in ends - {EOS} else None
+            assert (output.finish_reason, output.stop_reason) == reason
+            continued |= EOS in output.token_ids[:-1]
     assert engine.fold.counters.forked_sequences > 0
     assert engine.events_of(ev.BeamPruned)
+    assert width < 4 or continued == (EOS not in ends), "beams continue behind an ignored end"
 
 
 def test_a_sampled_token_that_is_not_among_the_best_does_not_continue_a_beam():
@@ -47,26 +67,6 @@ def test_a_sampled_token_that_is_not_among_the_best_does_not_continue_a_beam():
     engine.add("a", prompt(6), max_tokens=6, beam_width=3, n=3)
     engine.run()
     assert found(engine, "a") == expected_beams(prompt(6), search(3, 6))
-
-
-def test_beams_end_at_max_model_len():
-    engine = WatchedEngine(max_model_len=14)
-    engine.add("a", prompt(10), max_tokens=60, beam_width=3, n=3)
-    engine.run()
-    assert found(engine, "a") == expected_beams(prompt(10), search(3, 4))
-
-
-def test_beams_continue_behind_an_end_of_sequence_that_is_ignored():
-    engine, num_continued = WatchedEngine(), 0
-    for i in range(6):
-        beams = {"beam_width": 4, "n": 4, "ignore_eos": True}
-        engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, **beams)
-    engine.run()
-    for i in range(6):
-        endless = BeamSearch(width=4, max_tokens=9, eos_token_ids=frozenset())
-        assert found(engine, f"r{i}") == expected_beams(prompt(5 + i, first=17 * i), endless)
-        num_continued += sum(EOS in token_ids[:-1] for token_ids in found(engine, f"r{i}"))
-    assert num_continued
 
 
 def test_beams_are_pruned_with_the_token_that_ended_them_and_the_best_gives_the_reason():
@@ -120,21 +120,6 @@ def test_a_finished_search_is_forgotten():
     assert num_searches() > before
     engine.run()
     assert num_searches() == before
-
-
-def test_a_stop_token_ends_a_beam_as_end_of_sequence_does():
-    engine = WatchedEngine()
-    stops = list(range(0, 99, 3))
-    engine.add("a", prompt(6), max_tokens=9, n=3, use_beam_search=True, stop_token_ids=stops)
-    engine.run()
-    ends = frozenset({EOS, *stops})
-    assert found(engine, "a") == expected_beams(
-        prompt(6), BeamSearch(width=3, max_tokens=9, eos_token_ids=ends)
-    )
-    for output in engine.outputs["a"].outputs:
-        last = output.token_ids[-1]
-        reason = last if last in stops else None
-        assert (output.finish_reason, output.stop_reason) == ("stop", reason)
 
 
 def test_a_search_with_fewer_continuations_than_beams_keeps_its_slots():

@@ -68,16 +68,6 @@ def test_only_the_last_owner_frees_a_shared_block():
     assert sorted(pool.free_queue.ids()) == [0, 1]
 
 
-def test_the_tail_of_a_freed_table_is_reused_first_as_in_vllm():
-    pool = make_pool(6)
-    table = [pool.pop_free_block() for _ in range(4)]
-    for block in table[:2]:
-        pool.cache_block(block, name(block.block_id), None)
-    pool.free_blocks(table[::-1])
-    # Blocks 2 and 3 have no hash: they come before all others. Blocks 0 and 1 come last.
-    assert pool.free_queue.ids() == [3, 2, 4, 5, 1, 0]
-
-
 class TestPrefixCache:
     def test_a_block_taken_by_its_id_loses_its_hash_too(self):
         pool = make_pool(3)

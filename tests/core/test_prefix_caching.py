@@ -3,6 +3,8 @@
 In the drawings `[0 1 2 3]` is a full block and `[4 5 . .]` a partial one.
 """
 
+from unittest.mock import Mock
+
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
 
@@ -73,28 +75,13 @@ def test_a_repeated_prompt_computes_only_tokens_outside_cached_blocks(num_tokens
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(prompt, 1)
 
 
-def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
-    # The hits are the oldest free blocks. Popping before touching would evict them.
-    engine = WatchedEngine(num_blocks=6)
-    engine.add("a", list(range(12)), max_tokens=1)
-    engine.run()
-    engine.add("b", [*range(12), *range(50, 60)], max_tokens=1)
-    engine.step()
-    assert engine.outputs["b"].num_cached_tokens == 12
-    assert engine.events_of(ev.BlockEvicted) == []
-
-
 def test_each_block_is_hashed_once_across_steps_chunks_and_preemptions(monkeypatch):
-    hashed = []
-
-    def hash_and_note(parent, token_ids, extra_keys):
-        hashed.append((parent, tuple(token_ids)))
-        return hash_block_tokens(parent, token_ids, extra_keys)
-
-    monkeypatch.setattr(kv_cache_manager, "hash_block_tokens", hash_and_note)
+    hashes = Mock(wraps=hash_block_tokens)
+    monkeypatch.setattr(kv_cache_manager, "hash_block_tokens", hashes)
     engine = WatchedEngine(num_blocks=12, max_num_batched_tokens=6)
     for name, first in (("a", 0), ("b", 40)):
         engine.add(name, list(range(first, first + 14)), max_tokens=16)
     engine.run()
     assert engine.engine.inspect().counters.num_preemptions > 0
+    hashed = [(parent, tuple(ids)) for (parent, ids, _), _ in hashes.call_args_list]
     assert len(hashed) == len(set(hashed)) == 2 * ((14 + 15) // 4)

@@ -19,7 +19,7 @@ def engine_that_says(tokens: list[int], **params: object) -> WatchedEngine:
 
 
 ids = FakeTokenizer().encode
-UNKNOWN_TOKEN = errors.TokenOutOfVocabularyError
+UNKNOWN_TOKEN, TOO_LARGE = errors.TokenOutOfVocabularyError, errors.RequestTooLargeError
 TOO_LONG = "shorten the prompt to 49 tokens, or use an engine with a larger max_model_len"
 NO_LIST = "must be a list of whole numbers"
 
@@ -41,14 +41,15 @@ class TestTheDoor:
             ("x", {"text": "hi"}, {}, errors.InvalidRequestError, "A prompt has no field 'text'"),
             ("x", {"prompt_token_ids": 7}, {}, errors.InvalidRequestError, NO_LIST),
             ("x", [True], {}, errors.InvalidRequestError, NO_LIST),
-            ("x", [1] * 30, {"max_tokens": 19}, errors.RequestTooLargeError, "the cache has 8"),
+            ("x", [1] * 30, {"max_tokens": 4}, TOO_LARGE, "up to 9 KV cache blocks.*cache has 8"),
+            ("x", [1] * 30, {"max_tokens": 90}, TOO_LARGE, "90 output tokens, cut at.* 50.*--num-"),
         ],
     )
     def test_a_bad_request_is_refused_in_one_sentence_and_leaves_no_trace(
         self, request_id, prompt, params, error, sentence
     ):
         engine = WatchedEngine(num_blocks=8, max_model_len=50)
-        engine.add("a", [1, 2, 3], max_tokens=6)
+        engine.add("a", [1, 2, 3], max_tokens=30)  # 32 are computed, which just fit
         engine.step()
         num_events, state = len(engine.events), engine.engine.inspect()
         as_prompt = {"prompt_token_ids": prompt} if isinstance(prompt, list) else prompt
@@ -58,7 +59,7 @@ class TestTheDoor:
         assert "\n" not in str(caught.value)
         assert len(engine.events) == num_events and engine.engine.inspect() == state
         engine.run()
-        assert engine.token_ids("a") == expected_output([1, 2, 3], 6)
+        assert engine.token_ids("a") == expected_output([1, 2, 3], 30)
 
     def test_a_priority_without_the_priority_policy_is_refused_and_not_ignored(self):
         for priority in (3, -1):

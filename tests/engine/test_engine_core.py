@@ -4,11 +4,9 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, fake_engine
 
-from minivllm.config import EngineConfig
 from minivllm.engine import watchers
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.outputs import SampledToken
@@ -137,13 +135,12 @@ def test_only_the_next_decode_is_traced_and_only_once(monkeypatch):
 
 
 def test_attention_mass_is_measured_only_while_somebody_listens():
-    measures = []
-    runner = FakeRunner(100, 4)
+    measures, engine = [], fake_engine()
+    runner = engine.core.runner.plain
     runner.before = lambda plan, watch: measures.append(watch.attention_mass)
     runner.after = lambda plan, watch: StepResult(
         plan, None, attention_mass=[[1.0]] * watch.attention_mass
     )
-    engine = LLMEngine(EngineConfig(model="fake", block_size=4), runner, FakeTokenizer())
     engine.record_attention_mass(True)
     engine.add_request("a", {"prompt_token_ids": [1, 2, 3]}, SamplingParams(max_tokens=3))
     engine.step()

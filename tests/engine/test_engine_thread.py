@@ -7,11 +7,9 @@ from concurrent.futures import CancelledError, Future, wait
 from queue import Queue
 
 import pytest
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output
+from support.engine.engine_fakes import expected_output, fake_engine
 from support.patience import FOREVER, SOON
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread, Mailbox
@@ -22,13 +20,6 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 PROMPT = list(range(10))
 EXPECTED = expected_output(PROMPT, 8)
-
-
-def make_engine() -> LLMEngine:
-    config = EngineConfig(
-        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
-    )
-    return LLMEngine(config, FakeRunner(200, 4), FakeTokenizer(), clock=VirtualClock())
 
 
 def add(thread: EngineThread, name: str, max_tokens: int = 8, **others: object) -> Future:
@@ -48,7 +39,7 @@ def asked(thread: EngineThread, question: Callable[[LLMEngine], object]) -> obje
 
 def test_each_output_is_handed_over_and_the_last_one_is_the_result():
     seen = []
-    with EngineThread(make_engine()) as thread:
+    with EngineThread(fake_engine(200)) as thread:
         kind = RequestOutputKind.DELTA
         last = add(thread, "a", output_kind=kind, on_output=seen.append).result(SOON)
     assert [output.outputs[0].token_ids for output in seen] == [[t] for t in EXPECTED]
@@ -57,7 +48,7 @@ def test_each_output_is_handed_over_and_the_last_one_is_the_result():
 
 
 def test_a_refused_request_raises_for_its_caller_and_the_others_continue():
-    with EngineThread(make_engine()) as thread:
+    with EngineThread(fake_engine(200)) as thread:
         thread.pause().result(SOON)  # so that the first request is not done before the second
         good = add(thread, "a", 40)
         empty = thread.add_request("b", {"prompt_token_ids": []}, SamplingParams())
@@ -70,7 +61,7 @@ def test_a_refused_request_raises_for_its_caller_and_the_others_continue():
 
 
 def test_a_call_runs_in_the_engines_thread_and_its_error_is_the_callers():
-    with EngineThread(make_engine()) as thread:
+    with EngineThread(fake_engine(200)) as thread:
         name = asked(thread, lambda engine: threading.current_thread().name)
         assert name == "minivllm-engine" != threading.current_thread().name
         with pytest.raises(ZeroDivisionError):
@@ -79,7 +70,7 @@ def test_a_call_runs_in_the_engines_thread_and_its_error_is_the_callers():
 
 
 def test_a_step_pauses_an_engine_which_then_does_nothing_until_it_is_stepped_or_resumed():
-    with EngineThread(make_engine()) as thread:
+    with EngineThread(fake_engine(200)) as thread:
         assert not thread.paused
         assert thread.step().result(SOON) == []
         assert thread.paused
@@ -111,7 +102,7 @@ def test_a_mailbox_that_closes_in_the_middle_of_a_step_returns_the_waiting_comma
 
 
 def test_when_the_engine_fails_every_waiting_caller_gets_the_error():
-    engine = make_engine()
+    engine = fake_engine(200)
     thread, in_step, go_on = EngineThread(engine), threading.Event(), threading.Event()
 
     def break_down(plan: SchedulerOutput, watch: Watch) -> None:
@@ -142,7 +133,7 @@ def test_when_the_engine_fails_every_waiting_caller_gets_the_error():
 
 
 def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
-    engine, aborted = make_engine(), []
+    engine, aborted = fake_engine(200), []
     engine.subscribe(
         lambda event: isinstance(event, ev.RequestAborted) and aborted.append(event.seq_id)
     )
@@ -158,7 +149,7 @@ def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
 
 
 def test_a_callback_that_raises_ends_its_own_request_only():
-    engine = make_engine()
+    engine = fake_engine(200)
     with EngineThread(engine) as thread:
         thread.pause().result(SOON)
         broken = add(thread, "broken", 700, on_output=lambda output: 1 / 0)
@@ -173,7 +164,7 @@ def test_a_callback_that_raises_ends_its_own_request_only():
 
 
 def test_a_request_cancelled_before_the_engine_has_it_is_never_added():
-    with EngineThread(make_engine()) as thread:
+    with EngineThread(fake_engine(200)) as thread:
         held, release = threading.Event(), threading.Event()
         thread.call(lambda engine: (held.set(), release.wait(SOON)))
         assert held.wait(SOON)
@@ -190,21 +181,21 @@ def test_with_nothing_to_do_the_thread_sleeps_until_a_command_comes(monkeypatch)
     monkeypatch.setattr(
         Mailbox, "carry_out", lambda box, seconds: (rests.put(seconds), carry_out(box, seconds))
     )
-    with EngineThread(make_engine()) as thread:
+    with EngineThread(fake_engine(200)) as thread:
         assert token_ids(add(thread, "a")) == EXPECTED
         asked(thread, lambda engine: rests.queue.clear())
         assert rests.get(timeout=SOON) is None, "it sleeps without a timeout"
 
 
 def test_commands_do_not_wait_for_the_pace_of_the_steps():
-    with EngineThread(make_engine(), seconds_per_step=FOREVER) as thread:
+    with EngineThread(fake_engine(200), seconds_per_step=FOREVER) as thread:
         future = add(thread, "a", 5)
         asked(thread, lambda engine: None)
         assert not future.done()
 
 
 def test_endless_calls_do_not_stop_the_engine_from_stepping():
-    with EngineThread(make_engine()) as thread:
+    with EngineThread(fake_engine(200)) as thread:
         future = add(thread, "a", 20)
 
         def again(engine: LLMEngine) -> None:
@@ -229,7 +220,7 @@ class TestInTheMiddleOfAStep:
     def test_resuming_continues_the_step_and_new_requests_were_queued_at_once(self, num_phases):
         asked_in = []
         script = lambda engine: asked_in.append(engine.next_phase)  # noqa: E731
-        with EngineThread(make_engine(), before_step=script) as thread:
+        with EngineThread(fake_engine(200), before_step=script) as thread:
             first = self.begin(thread, num_phases)
             thread.pause().result(SOON)  # pausing again changes nothing
             assert thread.next_phase != "schedule"
@@ -240,7 +231,7 @@ class TestInTheMiddleOfAStep:
         assert set(asked_in) == {"schedule"}, "a script is called only between steps"
 
     def test_an_abort_waits_for_the_end_of_the_step(self, num_phases):
-        with EngineThread(make_engine()) as thread:
+        with EngineThread(fake_engine(200)) as thread:
             future = self.begin(thread, num_phases)
             abort = thread.abort_request("a")
             assert "a" in asked(thread, lambda engine: engine.inspect().requests)
@@ -251,7 +242,7 @@ class TestInTheMiddleOfAStep:
             assert len(asked(thread, lambda engine: engine.inspect().free_queue)) == 200
 
     def test_stopping_finishes_the_step_and_answers_every_caller(self, num_phases):
-        engine = make_engine()
+        engine = fake_engine(200)
         with EngineThread(engine) as thread:
             future = self.begin(thread, num_phases)
             abort_of_another = thread.abort_request("nobody")

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, run_to_the_end
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
@@ -260,10 +260,7 @@ def run(engine: LLMEngine, names: dict[str, int], **params: object) -> dict[str,
     sampling = SamplingParams(seed=5, max_tokens=8, ignore_eos=True, **params)
     for name, first in names.items():
         engine.add_request(name, {"prompt_token_ids": [first, *range(10, 30)]}, sampling)
-    finished = {}
-    while engine.has_unfinished_requests():
-        finished |= {output.request_id: output for output in engine.step() if output.finished}
-    return finished
+    return run_to_the_end(engine)
 
 
 @pytest.mark.parametrize(("bad", "temperature"), [(torch.nan, 0.0), (torch.inf, 1.0)])

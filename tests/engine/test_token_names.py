@@ -1,9 +1,14 @@
 """Each token id gets its text once, before its first use."""
 
 import pytest
-from support.engine.engine_fakes import EOS, FakeRunner, FakeTokenizer, WatchedEngine
+from support.engine.engine_fakes import (
+    EOS,
+    FakeTokenizer,
+    WatchedEngine,
+    fake_engine,
+    run_to_the_end,
+)
 
-from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
@@ -17,18 +22,8 @@ class NoText(FakeTokenizer):
         raise RuntimeError("The tokenizer panicked.")
 
 
-def new_engine(tokenizer: FakeTokenizer | None = None) -> LLMEngine:
-    config = EngineConfig(model="fake", block_size=4)
-    return LLMEngine(config, FakeRunner(100, 4), tokenizer or FakeTokenizer())
-
-
 def ask(engine: LLMEngine, name: str, prompt: list[int]) -> None:
     engine.add_request(name, {"prompt_token_ids": prompt}, SamplingParams(max_tokens=6))
-
-
-def run(engine: LLMEngine) -> None:
-    while engine.has_unfinished_requests():
-        engine.step()
 
 
 def test_a_prompt_is_named_in_one_event_right_before_it_arrives():
@@ -43,9 +38,9 @@ def test_a_prompt_is_named_in_one_event_right_before_it_arrives():
 
 @pytest.mark.parametrize("inspects_first", [True, False])
 def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspects_first):
-    engine = new_engine()
+    engine = fake_engine()
     ask(engine, "over", [70])
-    run(engine)
+    run_to_the_end(engine)
     ask(engine, "a", ids("here"))
     engine.step()
     if not inspects_first:
@@ -61,17 +56,17 @@ def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspec
 
 
 def test_without_a_listener_no_token_is_named():
-    engine = new_engine(NoText())
+    engine = fake_engine(tokenizer=NoText())
     ask(engine, "a", ids("quiet"))
-    run(engine)
+    run_to_the_end(engine)
     assert engine.core.names.pieces == {}
 
 
 def test_a_token_whose_text_fails_is_empty_and_its_request_goes_on():
-    engine = new_engine(NoText())
+    engine = fake_engine(tokenizer=NoText())
     events: list[ev.Event] = []
     engine.subscribe(events.append)
     ask(engine, "a", ids("ab"))
-    run(engine)
+    run_to_the_end(engine)
     assert type(events[0]) is ev.TokensNamed and set(events[0].pieces.values()) == {""}
     assert sum(type(event) is ev.RequestFinished for event in events) == 1

@@ -1,10 +1,8 @@
 """Text that is only read at the end is decoded once, with the same result."""
 
 import pytest
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output
+from support.engine.engine_fakes import FakeTokenizer, expected_output, fake_engine
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
@@ -33,10 +31,7 @@ def tokenizer() -> CountingTokenizer:
 
 @pytest.fixture
 def engine(tokenizer: CountingTokenizer) -> LLMEngine:
-    config = EngineConfig(
-        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
-    )
-    return LLMEngine(config, FakeRunner(100, 4), tokenizer, clock=VirtualClock())
+    return fake_engine(tokenizer=tokenizer)
 
 
 def add(engine: LLMEngine, name: str = "r", kind: str = "final_only", **params: object) -> None:

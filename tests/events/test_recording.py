@@ -95,32 +95,28 @@ def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path):
             Recording(written(tmp_path, [changed, *lines]))
 
 
-@pytest.mark.parametrize("token_id", [-1, 2**32])
-@pytest.mark.parametrize("field", ["prompt_token_ids", "token_id"])
-def test_a_token_id_that_no_model_has_is_damage_and_all_before_it_is_shown(
-    recorded, tmp_path, field, token_id
+@pytest.mark.parametrize(
+    ("kind", "field", "value", "why"),
+    [
+        *(("request.arrived", "prompt_token_ids", [n], "too large or neg") for n in (-1, 2**32)),
+        *(("token.sampled", "token_id", n, "too large or negative") for n in (-1, 2**32)),
+        *(
+            (f"block.{verb}", "block_id", 999, "cannot be applied: an earlier event is missing")
+            for verb in ("freed", "released", "hit")
+        ),
+    ],
+)
+def test_a_number_that_cannot_be_is_damage_and_all_before_it_is_shown(
+    recorded, tmp_path, kind, field, value, why
 ):
     lines = recorded[1].read_bytes().splitlines(keepends=True)
-    at = next(i for i in range(20, len(lines)) if f'"{field}"'.encode() in lines[i])
-    event = msgspec.json.decode(lines[at])
-    event[field] = [token_id] if field == "prompt_token_ids" else token_id
-    lines[at] = msgspec.json.encode(event) + b"\n"
+    at = next(i for i in range(20, len(lines)) if f'"{kind}"'.encode() in lines[i])
+    lines[at] = msgspec.json.encode(msgspec.json.decode(lines[at]) | {field: value}) + b"\n"
     path = written(tmp_path, lines)
     recording = Recording(path, index=False)
     recording.index_more(float("inf"))
-    assert len(recording) == at - 1 and "too large or negative" in recording.damage
+    assert len(recording) == at - 1 and why in recording.damage
     export_perfetto(path, BytesIO())  # until the damage
-
-
-@pytest.mark.parametrize("kind", ["block.freed", "block.released", "block.hit"])
-def test_an_event_of_a_block_that_the_engine_does_not_have_is_damage(recorded, tmp_path, kind):
-    lines = recorded[1].read_bytes().splitlines(keepends=True)
-    at = next(i for i, line in enumerate(lines) if f'"{kind}"'.encode() in line)
-    lines[at] = msgspec.json.encode({**msgspec.json.decode(lines[at]), "block_id": 999}) + b"\n"
-    recording = Recording(written(tmp_path, lines), index=False)
-    recording.index_more(float("inf"))
-    assert len(recording) == at - 1
-    assert f"{kind}, cannot be applied: an earlier event is missing" in recording.damage
 
 
 @pytest.mark.parametrize("token_id", [-1, 2**32])
@@ -165,12 +161,12 @@ def test_keyframes_after_a_gap_remember_it(recorded, tmp_path):
     "content, sentence",
     [
         (b"", "empty or incomplete"),
-        (b"hello\n", "not a minivllm recording"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "not a minivllm recording"),
         (b'{"a": 1}\n', "not a minivllm recording"),
         (encode_header(replace(_HEADER, schema="other.log")), "'other.log' file, not a minivllm"),
         (encode_header(replace(_HEADER, version=99)), "upgrade minivllm"),
     ],
-    ids=["empty", "text", "other JSON", "another schema", "a newer format"],
+    ids=["empty", "picture", "other JSON", "another schema", "a newer format"],
 )
 def test_a_foreign_file_is_refused_with_a_sentence(tmp_path, content, sentence):
     with pytest.raises(EventLogError, match=sentence):

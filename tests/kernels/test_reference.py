@@ -10,9 +10,8 @@ BLOCK_SIZE = 4
 NUM_BLOCKS = 12
 
 
-def nan_caches(num_kv_heads: int, head_size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    shape = (NUM_BLOCKS, BLOCK_SIZE, num_kv_heads, head_size)
-    return torch.full(shape, float("nan")).double(), torch.full(shape, float("nan")).double()
+def nan_caches(num_kv_heads: int, head_size: int) -> torch.Tensor:
+    return torch.full((2, NUM_BLOCKS, BLOCK_SIZE, num_kv_heads, head_size), float("nan")).double()
 
 
 @pytest.mark.parametrize("group", [1, 3, 4])

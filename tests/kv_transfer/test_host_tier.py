@@ -4,7 +4,7 @@ import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output, prompt
 from support.engine.random_histories import TieredEngine
 
-from minivllm.config import EngineConfig, KVTransferConfig
+from minivllm.config import EngineConfig
 from minivllm.core.invariants import check_invariants
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError, SamplingError
@@ -13,34 +13,33 @@ from minivllm.tui.answers.why_sequences import why_sequence
 from minivllm.tui.state.model import DashboardModel
 
 
+def serve(engine: TieredEngine, name: str, token_ids: list[int], max_tokens: int = 1) -> None:
+    engine.add(name, token_ids, max_tokens)
+    engine.run()
+
+
 def evict(engine: TieredEngine, name: str = "other") -> None:
     """Fill the pool with other requests, so that it forgets everything before."""
     blocks = len(engine.pool.blocks)
-    engine.add(name, [98] * (blocks * 4 - 1), max_tokens=1)
-    engine.run()
+    serve(engine, name, [98] * (blocks * 4 - 1))
 
 
 def ask_twice(engine: TieredEngine, length: int = 18) -> None:
     """The second time, the blocks are only in the host's memory."""
-    engine.add("first", prompt(length), max_tokens=2)
-    engine.run()
+    serve(engine, "first", prompt(length), 2)
     evict(engine)
     engine.add("second", prompt(length), max_tokens=2)
 
 
 def test_a_lazy_tier_copies_what_the_next_steps_may_reuse_and_nothing_else():
     engine = TieredEngine(100, max_num_batched_tokens=8)  # the cursor looks at four blocks
-    engine.add("a", prompt(18), max_tokens=1)
-    engine.run()
+    serve(engine, "a", prompt(18))
     for _ in range(3):
-        engine.add("b", [7], max_tokens=1)
-        engine.run()
+        serve(engine, "b", [7])
     assert not engine.events_of(ev.KVStore), "95 free blocks are reused before those of a"
     tight = TieredEngine(6, max_num_batched_tokens=8)
-    tight.add("a", prompt(18), max_tokens=1)
-    tight.run()
-    tight.add("b", [7], max_tokens=1)
-    tight.run()
+    serve(tight, "a", prompt(18))
+    serve(tight, "b", [7])
     stored = tight.events_of(ev.KVStore)
     # Free are one block of a without a hash, one never used, and four with hashes: the cursor sees
     # the end of the prefix.
@@ -50,8 +49,7 @@ def test_a_lazy_tier_copies_what_the_next_steps_may_reuse_and_nothing_else():
 
 def test_an_eager_tier_copies_each_block_after_the_step_that_fills_it():
     engine = TieredEngine(100, lazy_offload=False, max_num_batched_tokens=8)
-    engine.add("a", prompt(18), max_tokens=3)
-    engine.run()
+    serve(engine, "a", prompt(18), 3)
     assert [event.step for event in engine.events_of(ev.KVStore)] == [2, 2, 3, 3, 5]
     assert [e.hash for e in engine.events_of(ev.KVStore)] == [
         e.hash for e in engine.events_of(ev.BlockHashed)
@@ -85,21 +83,18 @@ def test_the_dashboard_says_what_a_request_waits_for_and_whose_the_loaded_blocks
     model = DashboardModel(engine.engine.log_header())
     for event in engine.events:
         model.apply(event)
-    assert "waits for 4 blocks to be loaded" in why_sequence(model, "second.0")
+    said = "waits for 4 blocks to be loaded. It owns 5 blocks and slot 0;"
+    assert said in why_sequence(model, "second.0")
     seen = len(engine.events)
     engine.run()
-    for event in engine.events[seen:]:
-        model.apply(event)
-    hashed = [event for event in engine.events[seen:] if isinstance(event, ev.BlockHashed)]
-    assert [event.seq_id for event in hashed] == ["second.0"] * 4
+    hashed = [event.seq_id for event in engine.events[seen:] if isinstance(event, ev.BlockHashed)]
+    assert hashed == ["second.0"] * 4
 
 
 def test_hits_of_the_pool_come_first_and_the_host_gives_the_rest():
     engine = TieredEngine(12)
-    engine.add("first", prompt(32), max_tokens=1)
-    engine.run()
-    engine.add("other", [98] * 28, max_tokens=1)
-    engine.run()  # evicts the end of the prefix
+    serve(engine, "first", prompt(32))
+    serve(engine, "other", [98] * 28)  # evicts the end of the prefix
     engine.add("second", prompt(32), max_tokens=1)
     engine.step()
     num_hits = len([e for e in engine.events_of(ev.BlockHit) if e.seq_id == "second.0"])
@@ -112,10 +107,8 @@ def test_hits_of_the_pool_come_first_and_the_host_gives_the_rest():
 def test_a_full_host_forgets_its_least_recently_used_block():
     engine = TieredEngine(8, num_cpu_blocks=6)
     for first in (0, 30, 60):
-        engine.add(str(first), prompt(16, first), max_tokens=1)
-        engine.run()
-    engine.add("more", [98] * 24, max_tokens=1)
-    engine.run()
+        serve(engine, str(first), prompt(16, first))
+    serve(engine, "more", [98] * 24)
     lost = engine.events_of(ev.KVLost)
     assert {event.why for event in lost} == {"reused"}
     assert [event.hash for event in lost] == [
@@ -123,26 +116,21 @@ def test_a_full_host_forgets_its_least_recently_used_block():
     ]
 
 
-@pytest.mark.parametrize("num_cached", [(16, 12), (17, 13)], ids=["whole prompts", "and a token"])
-def test_two_loads_cannot_hold_each_others_blocks_for_ever(num_cached: tuple[int, int]):
+def test_two_loads_cannot_hold_each_others_blocks_for_ever():
     """vLLM's pull request 57104: of 7 blocks A needs 4 and 1 more, B 3 and 1 more. Each of them got
     the blocks to load, and none the block for its next token.
     """
     engine = TieredEngine(7, delay=lambda: 2, max_num_batched_tokens=32)
-    prompts = {
-        name: prompt(n, 40 * i) for i, (name, n) in enumerate(zip("AB", num_cached, strict=True))
-    }
+    prompts = {"A": prompt(17), "B": prompt(13, 40)}
     for name, token_ids in prompts.items():
-        engine.add(f"{name} before", token_ids, max_tokens=1)
-        engine.run()
+        serve(engine, f"{name} before", token_ids)
     evict(engine)
     for name, token_ids in prompts.items():
         engine.add(name, token_ids, max_tokens=6)
     engine.step()
     a, b = (engine.fold.sequences[f"{name}.0"] for name in "AB")
     assert a.status == "WAITING_FOR_REMOTE_KVS"
-    if num_cached == (17, 13):
-        assert (b.block_table, b.deferred) == ([], ("no_blocks", 4, 2))
+    assert (b.block_table, b.deferred) == ([], ("no_blocks", 4, 2))
     outputs = engine.run(max_steps=60)
     for name, token_ids in prompts.items():
         assert outputs[name].outputs[0].token_ids == expected_output(token_ids, 6)
@@ -189,8 +177,7 @@ def test_nothing_that_a_failed_request_wrote_can_be_loaded(lazy: bool):
     engine.run()
     assert engine.outputs["bad"].error
     evict(engine)
-    engine.add("good", prompt(18), max_tokens=1)
-    engine.run()
+    serve(engine, "good", prompt(18))
     assert not engine.events_of(ev.KVLoad)
     assert "failed" in {event.why for event in engine.events_of(ev.KVLost)}
 
@@ -235,6 +222,7 @@ def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth(monkeypa
     "given, message",
     [
         ({"kv_connector": "LMCacheConnectorV1"}, "kv_connector must be one of SimpleCPUOffload"),
+        ({"enable_prefix_caching": False}, "leave enable_prefix_caching on"),
         ({"kv_role": "kv_both"}, "must have the fields kv_connector, and may have kv_role"),
         ({"cpu_bytes_to_use": 0}, "cpu_bytes_to_use must be a whole number, at least 1; got 0"),
         ({"cpu_bytes_to_use": 7}, r"cpu_bytes_to_use \(7\) cannot hold even one block \(4 KiB\)"),
@@ -248,19 +236,12 @@ def test_on_the_virtual_clock_a_load_takes_its_bytes_over_the_bandwidth(monkeypa
     ],
 )
 def test_a_wrong_option_is_one_sentence(given: dict, message: str):
-    extra = {} if given.keys() & {"kv_connector", "kv_role"} else given
-    connector = {"kv_connector": "SimpleCPUOffloadConnector"} if extra else given
+    engine = {name: value for name, value in given.items() if name == "enable_prefix_caching"}
+    is_whole = given.keys() & {"kv_connector", "kv_role"}
+    connector = given if is_whole else {"kv_connector": "SimpleCPUOffloadConnector"}
+    connector |= {"kv_connector_extra_config": {} if is_whole or engine else given}
     runner = FakeRunner(8, 4)
     runner.block_bytes = 4096
     with pytest.raises(ConfigError, match=message):
-        config = EngineConfig(
-            model="fake", kv_transfer_config={**connector, "kv_connector_extra_config": extra}
-        )
+        config = EngineConfig(model="fake", kv_transfer_config=connector, **engine)
         LLMEngine(config, runner, FakeTokenizer())
-
-
-def test_a_tier_needs_the_prefix_cache_and_is_given_as_an_object_too():
-    config = KVTransferConfig(kv_connector="SimpleCPUOffloadConnector")
-    assert EngineConfig(kv_transfer_config=config).kv_transfer_config is config
-    with pytest.raises(ConfigError, match="leave enable_prefix_caching on"):
-        EngineConfig(kv_transfer_config=config, enable_prefix_caching=False)

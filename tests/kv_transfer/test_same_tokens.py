@@ -38,9 +38,8 @@ def check_random_traffic(
     extra: dict[str, object] | None,
     **options: object,
 ) -> Counters:
-    """Return the totals of the run with a tier, or of the decoder if `extra` is None.
-
-    num_spare_blocks: beside the largest request's
+    """Return the totals of the run with a tier. num_spare_blocks: beside the largest request's
+    extra: the tier's options; None for prefill apart from decode
     """
     largest = max(
         sampling["n"] * -(-(len(prompt) + sampling["max_tokens"]) // BASE.block_size)

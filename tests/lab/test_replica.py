@@ -83,7 +83,7 @@ def test_the_simulation_plans_what_the_engine_plans(options, kind):
     real, simulated = events_of_the_engine(crowd, **options), []
     setup = Setup(config(**options), 1, "random")
     replicas = build_replicas(setup, EVEN)
-    replicas[0].subscribe(simulated.append)
+    replicas[0].bus.subscribe(simulated.append)
     simulate(setup, replicas, crowd)
     assert any(isinstance(event, kind) for event in real), "else the case is not covered"
     assert decisions(simulated) == decisions(real)
@@ -104,8 +104,8 @@ def test_the_events_fold_to_the_state_and_the_times_of_the_replica_at_any_time(d
     setup = Setup(built, 1, "random", acceptance_rate=None if drafts is None else 0.6)
     (replica,) = replicas = build_replicas(setup, CPU)
     fold, ledger = Fold(replica.log_header("simulated")), RequestLedger(CROWD.num_prompts)
-    replica.subscribe(fold.apply)
-    replica.subscribe(lambda event: type(event) in ledger.APPLY and ledger.apply(event))
+    replica.bus.subscribe(fold.apply)
+    replica.bus.subscribe(lambda event: type(event) in ledger.APPLY and ledger.apply(event))
     for number, arrival in enumerate(at_rate(draw_crowd(CROWD, 512), rate=8.0)):
         replica.run_until(arrival.at)
         assert fold.state == state_of(replica)

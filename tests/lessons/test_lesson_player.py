@@ -26,8 +26,8 @@ def progress_of(player):
 def test_going_back_runs_nothing_and_shows_the_page_at_its_own_moment(player):
     player.forward()
     player.answer("2")
-    engine = small_lesson.SPY.engines[-1]
-    events, built, newest = len(engine.events), len(small_lesson.SPY.engines), player.page
+    engine = small_lesson.ENGINES[-1]
+    events, built, newest = len(engine.events), len(small_lesson.ENGINES), player.page
     player.back()
     player.back()
     assert player.page.number == 1
@@ -39,7 +39,7 @@ def test_going_back_runs_nothing_and_shows_the_page_at_its_own_moment(player):
     player.forward()
     assert player.page is newest
     assert player.at_newest
-    assert (len(engine.events), len(small_lesson.SPY.engines)) == (events, built)
+    assert (len(engine.events), len(small_lesson.ENGINES)) == (events, built)
 
 
 def test_the_end_shows_the_score_and_first_answers_are_kept(player):
@@ -107,7 +107,7 @@ def test_a_saved_answer_that_is_no_longer_valid_is_skipped(lesson_shelf):
 
 def test_a_lesson_waits_for_an_answer_and_ignores_nonsense(player):
     player.forward()
-    engine = small_lesson.SPY.engines[-1]
+    engine = small_lesson.ENGINES[-1]
     assert player.page.waits and player.forward()
     for typed in ("", "two", "nan", "inf", "1e999", "-", "²"):
         assert player.answer(typed) is not None, typed

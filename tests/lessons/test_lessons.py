@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from types import SimpleNamespace
 
 import pytest
 from support.model.needs import HAS_TRITON
@@ -21,15 +22,10 @@ from minivllm.tui.widgets.frame.lesson_text import LessonText
 ROOM_OF_80_BY_24, ROOM_OF_A_DRAWING, ROOM_OF_120_BY_36 = (31, 20), (44, 20), (44, 30)
 
 
-@dataclass
-class OnePage:
+def at_page(page: Page) -> SimpleNamespace:
     """Replaces a lesson player that is at this page."""
-
-    page: Page
-    title: str = "12. A title of the usual length, in two rows"
-    num_pages: int = 0
-    at_newest: bool = True
-    score: tuple[int, int] = (0, 1)
+    title = "12. A title of the usual length, in two rows"
+    return SimpleNamespace(page=page, title=title, num_pages=0, at_newest=True, score=(0, 1))
 
 
 @dataclass
@@ -97,13 +93,13 @@ def test_every_four_pages_have_a_question_with_a_misconception(run):
 def test_every_page_and_drawing_fits_beside_its_picture_in_a_terminal(run):
     for page in (*run.pages, *run.verdicts):
         room = ROOM_OF_A_DRAWING if page.figure else ROOM_OF_80_BY_24
-        rows = LessonText(OnePage(page)).lines(None, *room)
+        rows = LessonText(at_page(page)).lines(None, *room)
         # Without spaces, because a path longer than a row wraps.
         drawn = "".join("".join(text_of(row).split()) for row in rows)
         for words in (without_marks(clean(page.text)), *page.choices):
             assert "".join(words.split()) in drawn, f"page {page.number}: {drawn}"
         assert "Thereisadrawinghere" not in drawn, f"page {page.number}: {drawn}"
         # Drawings need the size that the site recommends.
-        rows = LessonText(OnePage(page)).lines(None, *ROOM_OF_120_BY_36)
+        rows = LessonText(at_page(page)).lines(None, *ROOM_OF_120_BY_36)
         large = {text_of(row).rstrip() for row in rows}
         assert {row.rstrip() for row in page.figure} <= large, f"page {page.number}"

@@ -41,17 +41,12 @@ def inputs_of(tables: list[list[int]], lengths: list[int]) -> ModelInput:
 
 
 @pytest.fixture
-def tables_on_device() -> torch.Tensor:
-    return torch.zeros(MAX_NUM_ROWS, MAX_BLOCKS, dtype=torch.int32)
-
-
-@pytest.fixture
-def static(tables_on_device: torch.Tensor) -> StaticInputs:
-    return StaticInputs(tables_on_device)
+def static() -> StaticInputs:
+    return StaticInputs(torch.zeros(MAX_NUM_ROWS, MAX_BLOCKS, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, tables_on_device):
+def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static):
     """Sequences grow, end, begin and change places."""
     rng = np.random.default_rng(seed)
     sequences: list[tuple[list[int], int]] = []
@@ -72,7 +67,7 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
         slots = inputs.attention.slot_mapping.tolist()
         assert static.on_device.slot_mapping.tolist() == slots + [-1] * rest
         assert static.on_device.seq_lens.tolist() == lengths + [0] * rest
-        for row, (table, _) in zip(tables_on_device, sequences, strict=False):
+        for row, (table, _) in zip(static._block_tables, sequences, strict=False):
             assert row[: len(table)].tolist() == table
 
 

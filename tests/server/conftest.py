@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from openai import OpenAI
 from support.server.in_process import in_process
 from support.server.live_server import LiveServer
 
@@ -19,6 +20,11 @@ CONFIG = EngineConfig(
 @pytest.fixture(scope="session")
 def tiny_model() -> LoadedModel:
     return load_model(CONFIG)
+
+
+@pytest.fixture
+def client(tiny_server: LiveServer) -> OpenAI:
+    return tiny_server.openai()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from support.engine.engine_fakes import run_to_the_end
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Request, Sequence
@@ -34,10 +35,8 @@ def proposer_of(engine: LLMEngine) -> DraftModelProposer:
 
 
 def finish(engine: LLMEngine) -> dict[str, list[int]]:
-    found = {}
-    while engine.has_unfinished_requests():
-        found |= {output.request_id: output.outputs[0].token_ids for output in engine.step()}
-    return found
+    ended = run_to_the_end(engine)
+    return {name: output.outputs[0].token_ids for name, output in ended.items()}
 
 
 def answers(engine: LLMEngine, params: SamplingParams, *prompts: list[int]) -> dict[str, list[int]]:
@@ -46,9 +45,7 @@ def answers(engine: LLMEngine, params: SamplingParams, *prompts: list[int]) -> d
     return finish(engine)
 
 
-def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_trace(
-    tiny: LoadedModel,
-) -> None:
+def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_trace(tiny) -> None:
     params = SamplingParams(temperature=1.0, max_tokens=40, seed=4)
     engines = (LLMEngine.from_model(config, tiny) for config in (PLAIN, CONFIG))
     prompts = [[5, 6, 7, 8 + i] * 5 for i in range(2)]
@@ -89,9 +86,7 @@ def test_a_mirror_forgets_rejected_drafts_and_computes_its_last_token_again() ->
         assert (mirror.token_ids, mirror.num_computed_tokens) == (final, num_computed)
 
 
-def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(
-    tiny: LoadedModel,
-) -> None:
+def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(tiny) -> None:
     def masses(config: EngineConfig) -> dict[int, list[float]]:
         """By the number of tokens that the last one sees."""
         engine, seen, found = LLMEngine.from_model(config, tiny), [], {}

@@ -91,9 +91,7 @@ def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, numb
 
 
 @pytest.mark.parametrize(("kv_cache_dtype", "limit"), [("auto", 1e-5), ("int8", 0.0)])
-def test_a_draft_changes_a_token_only_where_two_logits_tie(
-    tiny: LoadedModel, kv_cache_dtype: str, limit: float
-) -> None:
+def test_a_draft_changes_a_token_only_where_two_logits_tie(tiny, kv_cache_dtype, limit) -> None:
     """A bias makes the two best tokens of each position tie. With int8, drafts change no bit."""
     cpu_ops()
     options = {"attention_backend": "cpu", "kv_cache_dtype": kv_cache_dtype}

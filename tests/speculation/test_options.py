@@ -49,9 +49,7 @@ def test_without_lengths_the_lookup_takes_five_tokens_and_one_length_stands_for_
 
 
 @pytest.mark.parametrize("door", [["generate", "hello"], ["serve"]], ids=lambda door: door[0])
-def test_the_command_line_takes_json_and_says_in_one_line_what_is_wrong_with_it(
-    door: list[str], capsys
-) -> None:
+def test_the_command_line_takes_json_and_says_in_one_line_what_is_wrong_with_it(door, capsys):
     for text, why in (
         ('{"method": "eagle"}', "must have the fields method and num_speculative_tokens"),
         ("ngram", "must be a JSON object"),

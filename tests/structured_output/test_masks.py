@@ -56,9 +56,7 @@ def prepare(house) -> Callable[[str], StructuredOutputGrammar]:
 @settings(max_examples=12, derandomize=True, database=None)
 @given(pattern=PATTERNS, choices=st.lists(st.integers(0, 9999), max_size=6))
 @example(pattern="(a|b){1,3}", choices=[0, 1])
-def test_the_library_and_the_automaton_allow_the_same_tokens(
-    house, library: llguidance.LLTokenizer, pattern: str, choices: list[int]
-) -> None:
+def test_the_library_and_the_automaton_allow_the_same_tokens(house, library, pattern, choices):
     tokenizer = house.tokenizer
     eos, vocabulary = tokenizer.eos_token_ids, vocabulary_bytes(tokenizer)
     automaton = RegexAutomaton(pattern)
@@ -131,9 +129,7 @@ def allowed_after(grammar: StructuredOutputGrammar, output: list[int], index: in
         max_size=12,
     )
 )
-def test_a_mask_depends_only_on_the_tokens_that_the_row_has_now(
-    house, prepare, visits: list[tuple[int, int, list[int]]]
-) -> None:
+def test_a_mask_depends_only_on_the_tokens_that_the_row_has_now(house, prepare, visits) -> None:
     """Preemption keeps tokens, rejected drafts take some back, samples part: nothing else counts.
 
     Each visit keeps some tokens of its sequence, adds allowed ones, and may go back at the next.
@@ -153,9 +149,7 @@ def test_a_mask_depends_only_on_the_tokens_that_the_row_has_now(
         assert mask == used.bitmask(Row(index, output))
 
 
-def test_rows_with_and_without_a_grammar_and_rows_after_drafts_share_one_step(
-    house, prepare
-) -> None:
+def test_rows_with_and_without_a_grammar_and_rows_after_drafts_share_one_step(house, prepare):
     """Four drafts make five rows. The third is refused, so the token of its row does not matter."""
     end_ids, encode = house.tokenizer.eos_token_ids, house.tokenizer.encode
     digits, letters = "[0-9]{2}(fox|hen)", "[a-d]{9}"

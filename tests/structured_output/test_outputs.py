@@ -39,9 +39,7 @@ def test_outputs_fit_twenty_random_schemas_at_temperature_one(generate, house, s
 
 @pytest.mark.slow
 @fits(30)
-def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(
-    generate, house, schemas
-) -> None:
+def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(generate, house, schemas):
     outputs_fit(generate, house, schemas)
 
 
@@ -56,9 +54,7 @@ FORMS = [
 ]  # fmt: skip
 
 
-def test_each_form_is_kept_and_its_request_stops(
-    generate: Callable[..., FollowedRun], house
-) -> None:
+def test_each_form_is_kept_and_its_request_stops(generate, house) -> None:
     run = generate([("A fox", form, {"temperature": 1.3, "n": 2}) for form in FORMS])
     texts = [[house.tokenizer.decode(ids) for ids in run.outputs[f"r{i}"]] for i in range(5)]
     ends = {event.seq_id: event.reason for event in run.of(ev.RequestFinished)}
@@ -90,9 +86,7 @@ def forms_that_force(text: str) -> list[dict]:
 
 @settings(max_examples=4, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(SPELLED, min_size=4, max_size=4), st.sampled_from([None, 4]))
-def test_a_forced_text_that_spells_a_control_token_stays_text(
-    generate: Callable[..., FollowedRun], house, texts: list[str], num_drafts: int | None
-) -> None:
+def test_a_forced_text_that_spells_a_control_token_stays_text(generate, house, texts, num_drafts):
     requests = [
         ("A fox", form, {"max_tokens": 150}) for text in texts for form in forms_that_force(text)
     ]
@@ -107,9 +101,7 @@ def test_a_forced_text_that_spells_a_control_token_stays_text(
         assert json.loads(record) == {text: text}
 
 
-def test_one_of_ten_thousand_choices_is_written(
-    generate: Callable[..., FollowedRun], house
-) -> None:
+def test_one_of_ten_thousand_choices_is_written(generate, house) -> None:
     choices = [f"{number}x" for number in range(10**4)]
     (tokens,) = generate([("A fox", {"choice": choices}, {})]).outputs["r0"]
     assert house.tokenizer.decode(tokens) in choices
@@ -151,9 +143,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("speculative_config", SPECULATIONS)
-def test_preemption_hits_chunks_samples_and_drafts_change_no_token(
-    generate: Callable[..., FollowedRun], speculative_config: SpeculativeConfig | None
-) -> None:
+def test_preemption_hits_chunks_samples_and_drafts_change_no_token(generate, speculative_config):
     # Equal prompts hit each other's blocks.
     given = [{"temperature": 0.5 * i, "n": 1 + i % 2, "max_tokens": 24} for i in range(4)]
     requests = [("The fox. " * 4, *pair) for pair in zip(LONG, given, strict=True)]

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import Future
 
 import pytest
+from support.engine.engine_fakes import run_to_the_end
 from support.engine.followed_run import FollowedRun
 
 from minivllm import SamplingParams
@@ -31,9 +32,7 @@ def after(*output: int) -> Sequence:
 
 
 @pytest.mark.parametrize(("policy", "batching"), [("fcfs", "continuous"), ("priority", "static")])
-def test_others_pass_a_request_whose_grammar_is_not_compiled(
-    house, monkeypatch, policy, batching
-) -> None:
+def test_others_pass_a_request_whose_grammar_is_not_compiled(house, monkeypatch, policy, batching):
     compiled = Future()
     monkeypatch.setattr(
         StructuredOutputManager, "prepare",
@@ -71,18 +70,13 @@ def test_grammars_are_compiled_in_a_thread_and_only_once(house, monkeypatch) -> 
     go_on.set()
     for name in "ab":
         engine.add_request(name, "A fox", params)
-    outputs = [
-        output for _ in range(9999) if engine.has_unfinished_requests() for output in engine.step()
-    ]
-    texts = {output.request_id: output.outputs[0].text for output in outputs if output.finished}
+    texts = {name: output.outputs[0].text for name, output in run_to_the_end(engine).items()}
     assert texts["a"] == texts["b"] and texts["a"].isdigit() and len(texts["a"]) == 3
     assert checked == [Specification.of(DIGITS)]
 
 
 @pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 4}])
-def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_anew(
-    house, drafts
-) -> None:
+def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_anew(house, drafts):
     """llguidance shares state between the outputs of a grammar, and an error of one ends all."""
     config = None if drafts is None else SpeculativeConfig.of(drafts)
     run = FollowedRun(house, speculative_config=config)
@@ -95,12 +89,10 @@ def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_
             bias = {"logit_bias": digits} if seed == 3 else {}
             own = params | bias | {"seed": seed}
             run.add(f"r{seed}", house.tokenizer.encode("A fox, a fox"), own)
-        while run.engine.has_unfinished_requests():
-            for output in run.engine.step():
-                if output.finished:
-                    assert "too complex" in output.error
-                    assert output.error_type is UnusableGrammarError
-                    texts.append(house.tokenizer.decode(output.outputs[0].token_ids))
+        for output in run_to_the_end(run.engine).values():
+            assert "too complex" in output.error
+            assert output.error_type is UnusableGrammarError
+            texts.append(house.tokenizer.decode(output.outputs[0].token_ids))
     assert all(re.fullmatch("[a-z]{1,11}|[a-z]{12}x*a*|[0-9]{1,40}", text) for text in texts)
     assert sum(text.isdigit() for text in texts) == 2 and len(texts) == 8
 
@@ -215,16 +207,12 @@ def test_reading_an_end_token_is_left_to_the_engine(house) -> None:
     assert grammar.bitmask(after()) == before
 
 
-def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(
-    house, monkeypatch
-) -> None:
+def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(house, monkeypatch):
     monkeypatch.setattr(house.tokenizer, "to_json", lambda: "{}")
     run = FollowedRun(house)
     run.add("form", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})
     run.add("plain", [5, 6, 7], {})
-    errors = {}
-    while run.engine.has_unfinished_requests():
-        errors |= {out.request_id: out.error for out in run.engine.step() if out.finished}
+    errors = {name: output.error for name, output in run_to_the_end(run.engine).items()}
     assert "leave structured_outputs out" in errors["form"] and errors["plain"] is None
 
 

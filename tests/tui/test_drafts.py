@@ -1,6 +1,7 @@
 """Drafts on the screen are those of the events: words, slots of blocks, shares of the budget."""
 
 import re
+from types import SimpleNamespace
 
 from support.engine.random_runs import context_with
 from support.tui.shown import ask_why, missing_from, rows
@@ -19,14 +20,6 @@ from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
 
-class Drafted:
-    """What the events say of the drafts of one sequence and step."""
-
-    def __init__(self, event: ev.DraftProposed, position: int) -> None:
-        self.seq_id, self.step, self.position = event.seq_id, event.step, position
-        self.token_ids, self.num_accepted, self.own = event.token_ids, None, None
-
-
 def moments(stage):
     """(model, event, drafts of this step by sequence) after each event."""
     model, drafted = DashboardModel(stage.header), {}
@@ -34,11 +27,12 @@ def moments(stage):
         if isinstance(event, ev.StepBegin):
             drafted = {}
         elif isinstance(event, ev.DraftProposed):
-            position = model.fold.sequences[event.seq_id].num_tokens
-            drafted[event.seq_id] = Drafted(event, position)
+            drafted[event.seq_id] = SimpleNamespace(
+                seq_id=event.seq_id, token_ids=event.token_ids, num_accepted=None,
+                position=model.fold.sequences[event.seq_id].num_tokens,
+            )  # fmt: skip
         elif isinstance(event, ev.DraftVerified):
-            draft = drafted[event.seq_id]
-            draft.num_accepted, draft.own = event.num_accepted, event.token_id
+            drafted[event.seq_id].num_accepted = event.num_accepted
         model.apply(event)
         yield model, event, drafted
 

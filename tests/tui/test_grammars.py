@@ -1,13 +1,12 @@
 """What the dashboard draws of a grammar is what its events say: allowed, forced, refused tokens."""
 
 import pytest
+from structured_output.conftest import house  # noqa: F401  (a fixture)
 from support.engine.followed_run import FollowedRun
 from support.engine.random_runs import context_with
 from support.tui.shown import ask_why, moments, rows
 
-from minivllm.config import EngineConfig
 from minivllm.events import types as ev
-from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.text import visible
 from minivllm.tui.draw.drafts import ACCEPTED, FORCED, FORCED_SIGN, REJECTED
@@ -29,14 +28,7 @@ FORM = StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True)
 
 
 @pytest.fixture(scope="module")
-def house():
-    return load_model(
-        EngineConfig(model="house", dtype="float32", device="cpu", attention_backend="torch")
-    )
-
-
-@pytest.fixture(scope="module")
-def run(house) -> FollowedRun:
+def run(house) -> FollowedRun:  # noqa: F811
     """A request with a schema and one without, both watched; forced tokens are drafted."""
     drafts = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2}
     run = FollowedRun(

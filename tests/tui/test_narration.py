@@ -1,7 +1,6 @@
 """The narrated line: the newest notable decision, long enough to read, and the same after a seek."""
 
-from support.tui.driven_app import app_for, drawn, drive
-from textual.pilot import Pilot
+from support.tui.shown import moments
 
 from minivllm.events import types as ev
 from minivllm.tui.state.decisions import Decision
@@ -48,18 +47,11 @@ def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
 
 
 def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pressure):
-    stage = memory_pressure.run()
-    preempted = [event for event in stage.events if isinstance(event, ev.RequestPreempted)]
-    assert preempted
-    app = app_for(stage)
-
-    async def script(pilot: Pilot) -> None:
-        for event in preempted:
-            app.context.transport.to_step(event.step)
-            app.draw()
+    preempted = 0
+    for model, event in moments(memory_pressure.run()):
+        if isinstance(event, ev.RequestPreempted):
+            told = Narration().look(model.log.decisions, 0.0, paused=True).narrated()
             victim, cause = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
-            (said,) = drawn(app, "narrator")
-            assert said.startswith(f" step {event.step}")
-            assert f"{cause} needed" in said and f": {victim} gives up" in said
-
-    drive(app, script)
+            assert f"{cause} needed" in told.partition(f": {victim} gives up")[0]
+            preempted += 1
+    assert preempted

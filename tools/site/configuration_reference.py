@@ -14,11 +14,11 @@ from page_text import DOCS, code, field_docs, prose, sentence, table, type_name
 
 from minivllm.config import EngineConfig, KVTransferConfig, SpeculativeConfig
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
-from minivllm.kv_transfer.options import HostTierOptions
+from minivllm.kv_transfer.options import HostTierOptions, NixlOptions
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 
-_OF_ENGINE = EngineConfig, SpeculativeConfig, KVTransferConfig, HostTierOptions
+_OF_ENGINE = EngineConfig, SpeculativeConfig, KVTransferConfig, HostTierOptions, NixlOptions
 CLASSES = (*_OF_ENGINE, SamplingParams, ServerOptions)
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
 """A field with a rule of its own refuses at least one of these values."""

@@ -170,7 +170,11 @@ def why_block(model: DashboardModel, block_id: int) -> str:
 
 def _held(model: DashboardModel, block_id: int) -> str:
     owners = model.owners(block_id)
+    if any(block_id in kept for kept in model.fold.leases.values()):
+        return f"Block {block_id} is kept until another engine has read it, or its lease is over."
     if not owners:
+        if any(block_id in leased for leased in model.fold.leases.values()):
+            return f"Block {block_id} is kept for another engine, which will decode its prompt."
         return (
             f"Block {block_id} is in use, but the block table that holds it is not known at"
             " this moment."

@@ -42,7 +42,14 @@ def show_class(folder: str, wanted: str | None, *, ascii: bool) -> int:
     with loading(LESSON_MODEL):
         shelf = ModelShelf()
     for lesson in chosen:
-        _show_lesson(lesson, students, shelf, ascii)
+        taken = sum(bool(file.lessons.get(lesson.name)) for file in students.students.values())
+        who = f"{taken} of {len(students.students)} students"
+        lines = [f"Lesson {lesson.number}, {lesson.title}: {who}"]
+        for question in questions_of(lesson, shelf) if taken else ():
+            if counts := answers.first_answers(students, lesson.name, question):
+                lines += ["", *_histogram(question, counts)]
+        for line in [*lines, ""]:
+            print(to_ascii(line) if ascii else line)
     return 0
 
 
@@ -51,20 +58,6 @@ def _answered(students: answers.ClassAnswers) -> list[Lesson]:
     for name in sorted(names - {lesson.name for lesson in lessons()}):
         note(f"minivllm: no lesson is called {clean(name)!r} here; its answers are not shown.")
     return [lesson for lesson in lessons() if lesson.name in names]
-
-
-def _show_lesson(
-    lesson: Lesson, students: answers.ClassAnswers, shelf: ModelShelf, ascii: bool
-) -> None:
-    taken = sum(bool(file.lessons.get(lesson.name)) for file in students.students.values())
-    lines = [
-        f"Lesson {lesson.number}, {lesson.title}: {taken} of {len(students.students)} students"
-    ]
-    for question in questions_of(lesson, shelf) if taken else ():
-        if counts := answers.first_answers(students, lesson.name, question):
-            lines += ["", *_histogram(question, counts)]
-    for line in [*lines, ""]:
-        print(to_ascii(line) if ascii else line)
 
 
 def _histogram(question: AskedQuestion, counts: list[answers.AnswerCount]) -> list[str]:

@@ -162,8 +162,7 @@ def _check(args: argparse.Namespace) -> int:
 def _check_once(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
     workspace = Workspace(args.workspace)
     result = check(exercise, workspace.submission(exercise), seed=args.seed)
-    for line in lines_of(result, workspace.first_todo(exercise)):
-        print(line)
+    print(*lines_of(result, workspace.first_todo(exercise)), sep="\n")
     if not (result.passed or result.is_untouched):
         _print_link(result, workspace.folder(exercise) / ".diff")
     try:

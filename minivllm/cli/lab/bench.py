@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, summary in BENCHES.items():
         bench, module = add_command(benches, name, summary), _module(name)
         bench.epilog = getattr(module, "EPILOG", None)
-        module.add_arguments(bench.add)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(bench.add)
         bench.add("--json", JSON_HELP)
 
 

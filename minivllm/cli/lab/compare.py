@@ -12,6 +12,7 @@ import argparse
 import shlex
 import tempfile
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from rich.progress import Progress, TaskID
@@ -74,15 +75,14 @@ def run(args: argparse.Namespace) -> int:
         check_plot(Path(args.plot))
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
     with loading(args.model):
-        report.set_num_threads(args.num_threads)
+        import_module("torch").set_num_threads(args.num_threads)
         model = runtime.load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     trace = fitted(trace, model.config.max_position_embeddings)
     usual = EngineConfig(**common, **trace.options)
     spec = runtime.KVCacheSpec.of(model.config, usual.block_size, model.dtype)
     budget = args.kv_budget or usual.num_gpu_blocks_override * spec.bytes_per_block
-    memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
-    options = {**trace.options, **memory}
+    options = {**trace.options, "num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
     configs = [EngineConfig(**common, **side.options_for(options)) for side in sides]
     # Check both sides before either runs, so that an error costs no time.
     for config in configs:
@@ -108,8 +108,7 @@ def _show(progress: Progress, task: TaskID, steps: int, ended: int) -> None:
 def _parse_sides(args: argparse.Namespace) -> list[Configuration]:
     drafts = args.speculative_config
     sides = [parse_configuration(name, drafts) for name in (args.a, args.b)]
-    used = [side.options.get("speculative_config") is drafts for side in sides]
-    if drafts is not None and not any(used):
+    if drafts and drafts not in [side.options.get("speculative_config") for side in sides]:
         part = drafts.method
         raise ConfigError(
             f"--speculative-config has the method {part}, but neither side has the part {part}:"

@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     with recording(args.record) as record:
 
         def watch(replica: Replica) -> None:
-            record(replica.log_header(f"simulated: {step_times.label}"), replica.subscribe)
+            record(replica.log_header(f"simulated: {step_times.label}"), replica.bus.subscribe)
 
         simulated = run_all(all_setups, crowd, fit, goodput, watch)
         result = {

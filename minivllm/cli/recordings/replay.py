@@ -22,7 +22,11 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.web is not None:
-        return _write_page(args)
+        paths = [args.log, *([] if args.other is None else [args.other])]
+        check_output(args.web, paths)
+        page, size = Path(args.web), recordings.write_page(args.web, paths, args.step)
+        note(f"{page}: {size / 1000:,.0f} kB. Open it in a browser: {page.resolve().as_uri()}")
+        return 0
     source = ReplaySource(args.log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)
     # Check this only now: if a recording cannot be opened, report that first.
@@ -31,12 +35,4 @@ def run(args: argparse.Namespace) -> int:
     )
     state, step = ("playing", 0) if args.step is None else ("paused", args.step)
     run_app(make_app(args, source, other=other, state=state, first_step=step, race=args.race))
-    return 0
-
-
-def _write_page(args: argparse.Namespace) -> int:
-    paths = [args.log, *([] if args.other is None else [args.other])]
-    check_output(args.web, paths)
-    page, size = Path(args.web), recordings.write_page(args.web, paths, args.step)
-    note(f"{page}: {size / 1000:,.0f} kB. Open it in a browser: {page.resolve().as_uri()}")
     return 0

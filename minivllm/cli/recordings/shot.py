@@ -60,8 +60,7 @@ def run(args: argparse.Namespace) -> int:
             f"shot writes SVG files only: name it {output.with_suffix('.svg')} (browsers open it;"
             " rsvg-convert and Inkscape convert it)."
         )
-    svg = asyncio.run(_draw(args, (columns, rows)))
-    write_whole(output, svg)
+    write_whole(output, asyncio.run(_draw(args, (columns, rows))))
     note(f"Wrote {args.output}.")
     return 0
 

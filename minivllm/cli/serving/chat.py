@@ -100,9 +100,8 @@ class _Conversation:
         """Show the answer as it is generated, until its end or Ctrl-C; return the shown text."""
         began, answer, num_tokens, cached = time.monotonic(), "", 0, 0
         request_id, thread = next(self._request_ids), self._thread
-        token_ids = thread.call(
-            lambda engine: engine.tokenizer.apply_chat_template(messages)
-        ).result()
+        asked = thread.call(lambda engine: engine.tokenizer.apply_chat_template(messages))
+        token_ids = asked.result()
         prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
         outputs: SimpleQueue[RequestOutput | None] = SimpleQueue()
         words = WrappedText(get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize)

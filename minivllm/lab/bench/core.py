@@ -11,7 +11,7 @@ all did so in the same step, the median would not show that work.
 import argparse
 import gc
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice, product
@@ -99,10 +99,6 @@ def growth(medians: dict[CoreScenario, float], dimension: str, sizes: tuple[int,
     )
 
 
-def add_arguments(add: Callable[..., None]) -> None:
-    """It has no options of its own."""
-
-
 def measure(args: argparse.Namespace) -> Report:
     medians: dict[CoreScenario, float] = {}
     results = []
@@ -118,15 +114,6 @@ def measure(args: argparse.Namespace) -> Report:
     )
     pool_growth = growth(medians, "num_blocks", POOLS)
     context_growth = growth(medians, "context_len", CONTEXTS)
-    result = {
-        "block_size": BLOCK_SIZE,
-        "steps": NUM_STEPS,
-        "median_us_at_256": at_256,
-        "median_us_at_1024": at_1024,
-        "pool_growth": pool_growth,
-        "context_growth": context_growth,
-        "results": results,
-    }
     notes = [
         f"Slowest median: {at_256 / 1000:.3f} ms at 256 running sequences, {at_1024 / 1000:.3f} ms"
         " at 1,024.",
@@ -135,4 +122,4 @@ def measure(args: argparse.Namespace) -> Report:
     ]
     title = "Scheduler.schedule(), all sequences decoding, microseconds"
     columns = ("running", "pool", "context", "median", "p99", "max")
-    return Report(title, columns, rows, notes, result)
+    return Report(title, columns, rows, notes, {"results": results})

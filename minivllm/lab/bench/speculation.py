@@ -99,24 +99,19 @@ def measure(args: argparse.Namespace) -> Report:
                 raise BenchError("minivllm wrote other tokens with drafts than without.")
             in_warm_up = min(args.output_len, rounds.WARM_UP_TOKENS)
             written = number * (args.rounds * args.output_len + in_warm_up)
-            results.append(
+            found = {"workload": name, "requests": number, "goal": goal}
+            found["tokens_per_step"] = written / (written - right)
+            found["engines"] = [
                 {
-                    "workload": name,
-                    "requests": number,
-                    "goal": goal,
-                    "tokens_per_step": written / (written - right),
-                    "engines": [
-                        {
-                            **side.figures,
-                            "name": f"{side.name}{', drafts' * (index % 2)}",
-                            # To the same engine without drafts.
-                            "ratio": side.ratio(sides[index - index % 2]),
-                            "identical_sequences": side.identical(sides[0]),
-                        }
-                        for index, side in enumerate(sides)
-                    ],
+                    **side.figures,
+                    "name": f"{side.name}{', drafts' * (index % 2)}",
+                    # To the same engine without drafts.
+                    "ratio": side.ratio(sides[index - index % 2]),
+                    "identical_sequences": side.identical(sides[0]),
                 }
-            )
+                for index, side in enumerate(sides)
+            ]
+            results.append(found)
     versions = [peer.versions for peer in engines[2:]]
     return _report(args, {"speculative_config": drafts, "results": results, "peers": versions})
 
@@ -125,8 +120,7 @@ def add_arguments(add: Callable[..., None]) -> None:
     count = {"type": positive_int}
     add("--rounds N", "how often each workload runs on each side", default=5, **count)
     add("--output-len N", "tokens that each request writes", default=120, **count)
-    most = "most drafts of a sequence in one step"
-    add("--num-speculative-tokens N", most, default=8, **count)
+    add("--num-speculative-tokens N", "most drafts of a sequence in one step", default=8, **count)
     add_model_arguments(add)
     add("--enforce-eager", "on a GPU: no CUDA graphs")
     add("--vs", "also measure this peer, in turns", choices=("vllm",))

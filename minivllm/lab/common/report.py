@@ -13,6 +13,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,8 +91,8 @@ class Report(NamedTuple):
 def run_bench(measure: Callable[[argparse.Namespace], Report], args: argparse.Namespace) -> int:
     """Measure, and print the report. Its JSON also has all options, versions and the machine."""
     threads = getattr(args, "num_threads", None)
-    if threads is not None:
-        set_num_threads(threads)
+    if threads is not None:  # import torch late: it takes a second
+        import_module("torch").set_num_threads(threads)
     report = measure(args)
     given = {name: value for name, value in vars(args).items() if not callable(value)}
     machine = describe_environment("torch", "transformers")
@@ -156,10 +157,3 @@ def cpu_model() -> str:
 def peak_rss_bytes() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def set_num_threads(num_threads: int) -> None:
-    """For every engine in this process."""
-    import torch  # late: it takes a second
-
-    torch.set_num_threads(num_threads)

@@ -1,16 +1,15 @@
 """`Measured`: memory, concurrency, speed and latencies of a recorded run.
 
 Everything is computed from the events in the file, so a reader can check the table. Memory waste is
-the average over the steps. The time between tokens is measured in seconds, and in tokens that the
-model computed in between for all sequences: this number shows the delay by a long prompt on any
-machine, even on a busy one.
+the average over the steps.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from minivllm.errors import BenchError
 from minivllm.events import types as ev
@@ -19,40 +18,28 @@ from minivllm.events.ledger import RequestLedger
 from minivllm.events.recording.recording import Recording
 
 
-@dataclass(slots=True)
-class Latencies:
+class Latencies(NamedTuple):
     """One entry per request, or per pair of neighbouring tokens that are not of the same step."""
 
-    time_to_first_token: list[float] = field(default_factory=list)  # seconds
-    between_tokens: list[float] = field(default_factory=list)  # seconds
-    tokens_between_tokens: list[int] = field(default_factory=list)
-    """Computed tokens of all sequences between the two tokens, with the second token's step."""
+    time_to_first_token: list[float]  # seconds
+    between_tokens: list[float]  # seconds
 
 
 def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
-    latencies, ledger = Latencies(), RequestLedger()
-    num_computed = 0
-    computed_at_token: dict[str, int] = {}  # sequence -> `num_computed` at its last token
+    latencies, ledger = Latencies([], []), RequestLedger()
     for event in events:
         match event:
-            case ev.StepScheduled():
-                num_computed += event.num_tokens
             case ev.RequestArrived():
                 ledger.arrived(event)
             case ev.RequestForked():
                 ledger.forked(event)
-                # A beam starts with its parent's tokens; a sample still waits for its first token.
-                computed_at_token[event.seq_id] = computed_at_token.get(event.parent, 0)
             case ev.TokenSampled():
                 gap = ledger.sampled(event)
                 record = ledger.sequences[event.seq_id]
                 if gap:
-                    computed = num_computed - computed_at_token[event.seq_id]
                     latencies.between_tokens.append(gap)
-                    latencies.tokens_between_tokens.append(computed)
                 elif gap is None and record.request.num_first_tokens == 1:
                     latencies.time_to_first_token.append(record.time_to_first_token)
-                computed_at_token[event.seq_id] = num_computed
     return latencies
 
 
@@ -86,12 +73,12 @@ def measure_recording(path: Path) -> Measured:
     for event in events:
         meter.apply(event)
     recording.close()
-    usage, counters, latencies = meter.samples, meter.fold.counters, measure_latencies(events)
+    usage, counters = meter.samples, meter.fold.counters
     if not usage:
         raise BenchError(f"{path} contains no step of the engine, so there is nothing to compare.")
     began = next(event.t for event in events if isinstance(event, ev.RequestArrived))
     seconds = usage[-1].t - began
-    first, between = latencies.time_to_first_token, latencies.between_tokens
+    first, between = latencies = measure_latencies(events)
     figures = {
         "num_blocks": recording.header.num_blocks,
         "block_size": recording.header.block_size,
@@ -117,7 +104,6 @@ def measure_recording(path: Path) -> Measured:
         "ttft_mean_s": mean(first) if first else None,
         **{f"ttft_p{percent}_s": _percentile(first, percent) for percent in (50, 99)},
         **{f"itl_p{percent}_s": _percentile(between, percent) for percent in (50, 99)},
-        "max_tokens_between_tokens": max(latencies.tokens_between_tokens, default=0),
     }
     return Measured(figures, usage, latencies, began)
 

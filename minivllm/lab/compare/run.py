@@ -60,8 +60,7 @@ def run_trace(
     with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         outputs = play(engine, trace, watch)
-    name = "processor" if on_cpu else "wall"
-    return Run(recording, measure_recording(recording), name, outputs)
+    return Run(recording, measure_recording(recording), "processor" if on_cpu else "wall", outputs)
 
 
 def play(
@@ -69,9 +68,8 @@ def play(
 ) -> dict[str, list[list[int]]]:
     """Send all requests and step until all have ended; return token ids by request id."""
     outputs: dict[str, list[list[int]]] = {}
-    player = ScenarioPlayer(trace, engine)
+    player, steps = ScenarioPlayer(trace, engine), count(1)
     player.before_step()
-    steps = count(1)
     while not player.over:
         for request in engine.step():
             outputs[request.request_id] = [list(output.token_ids) for output in request.outputs]
@@ -90,11 +88,10 @@ def _warm_up(engine: LLMEngine) -> None:
 def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
     sides = []
     for name, run in runs:
-        usage, latencies = run.measured.usage, run.measured.latencies
+        usage = run.measured.usage
         times = [sample.t - run.measured.began for sample in usage]
         used = [100 * sample.used / sample.total for sample in usage]
         allocated = [100 * sample.allocated / sample.total for sample in usage]
         running = [sample.num_running for sample in usage]
-        seconds = latencies.time_to_first_token, latencies.between_tokens
-        sides.append(Curves(name, *seconds, times, used, running, allocated))
+        sides.append(Curves(name, *run.measured.latencies, times, used, running, allocated))
     plot(title, sides, path, "Time between tokens", "Requests running at once")

@@ -1,4 +1,1 @@
-"""Simulates a load that this machine could not serve, with the real scheduler and KV cache.
-
-Only the time that the model takes is simulated.
-"""
+"""Simulates a load that this machine could not serve, with the real scheduler and KV cache."""

@@ -3,8 +3,7 @@
     arrival -> router -> P   computes the prompt, keeps its blocks, tells the proxy
                router -> D   loads the blocks over its link, computes the rest, generates
 
-As with vLLM's proxy, P's own token is dropped: the first token that counts comes from D. Connectors
-and leases are the engine's own, without bytes.
+As with vLLM's proxy, the first token that counts comes from D. Connectors are the engine's own.
 """
 
 from collections.abc import Callable

@@ -26,7 +26,7 @@ from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
-from minivllm.events.bus import EventBus, Listener
+from minivllm.events.bus import EventBus
 from minivllm.events.ledger import SequenceTimes
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.step_times import IDLE_SECONDS, StepTimeModel
@@ -215,9 +215,6 @@ class Replica:
         sequence.request.sequences.clear()
 
     # ---- views ----
-
-    def subscribe(self, listener: Listener) -> None:
-        self.bus.subscribe(listener)
 
     def log_header(self, model: str) -> ev.LogHeader:
         names = ("block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")

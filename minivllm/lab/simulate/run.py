@@ -17,7 +17,11 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from random import Random
+from typing import Annotated, Literal, get_args
 
+from msgspec import Meta
+
+from minivllm.checks import check_fields
 from minivllm.config import EngineConfig
 from minivllm.core.request import Request
 from minivllm.errors import ConfigError
@@ -27,7 +31,8 @@ from minivllm.lab.simulate.replica import Replica, make_request
 from minivllm.lab.simulate.step_times import Fit
 from minivllm.lab.simulate.workload import at_rate
 
-ROUTERS = ("random", "least-loaded", "prefix-aware")
+RouterName = Literal["random", "least-loaded", "prefix-aware"]
+ROUTERS = get_args(RouterName)
 FAR_BUSIER, SLACK = 1.5, 16
 """A replica is much busier if its load is more than both `FAR_BUSIER` times the least load and
 `SLACK` above it: a small difference does not justify losing a cached prefix.
@@ -35,6 +40,7 @@ FAR_BUSIER, SLACK = 1.5, 16
 REPORT_EVERY = 256  # number of arrivals between two reports of progress
 COMFORTABLE, MANY = 0.8, 1000
 """Share of the highest rate that is used if no rate is given, and requests to find that rate."""
+_RATES = "more than 0 requests per second, or inf for all at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +48,23 @@ class Setup:
     config: EngineConfig
     """Must set `max_model_len` and `num_gpu_blocks_override`, because there is no model."""
     replicas: int
-    router: str
+    router: RouterName
     seed: int = 0
-    acceptance_rate: float | None = None
+    acceptance_rate: Annotated[float, Meta(ge=0, le=1)] | None = None
     """With a `speculative_config`: the probability that a draft is right if those before it are."""
-    rate: float | None = None  # requests per second; None leaves the arrival times as they are
+    rate: Annotated[float, Meta(gt=0, description=_RATES)] | None = None
+    """None leaves the arrival times as they are."""
     prefill_replicas: int = 0
     decode_replicas: int = 0
-    gigabytes_per_second: float = 25.0  # into each of the `decode_replicas`
+    gigabytes_per_second: Annotated[float, Meta(gt=0, le=10_000)] = 25.0  # into each decoder
 
     def __post_init__(self) -> None:
-        if self.router not in ROUTERS:
-            raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
+        check_fields(self, ConfigError)
         kinds = self.prefill_replicas, self.decode_replicas
-        if any(kinds) and (not all(kinds) or self.replicas > 1):
-            raise ConfigError("Give --prefill-replicas and --decode-replicas, and no --replicas.")
-        if not self.gigabytes_per_second > 0:
-            raise ConfigError("--gigabytes-per-second must be more than 0.")
-        if self.rate is not None and not self.rate > 0:
-            limits = "more than 0 requests per second, or inf for all at once"
-            raise ConfigError(f"--rate must be {limits}; got {self.rate}.")
+        is_plain = self.replicas == 1 and self.config.enable_prefix_caching
+        if any(kinds) and not (all(kinds) and is_plain):
+            flags = "--prefill-replicas and --decode-replicas, and no --replicas"
+            raise ConfigError(f"Give {flags}; blocks are found by the prefix cache.")
         speculative = self.config.speculative_config
         if (speculative is None) != (self.acceptance_rate is None):
             raise ConfigError(
@@ -73,9 +76,6 @@ class Setup:
                 "The step times do not say how long a draft model takes: simulate"
                 ' --speculative-config with "method": "ngram".'
             )
-        if self.acceptance_rate is not None and not 0.0 <= self.acceptance_rate <= 1.0:
-            got = f"{self.acceptance_rate:g}"
-            raise ConfigError(f"--acceptance-rate must be from 0 to 1; got {got}.")
 
 
 class Router:

@@ -186,7 +186,6 @@ class TorchAttentionBackend:
         block_size, starts = self._spec.block_size, common.num_computed_tokens
         lengths = np.diff(common.query_start_loc)
         num_before = np.maximum(starts + 1 - window, 0) // block_size  # blocks before the window
-        decodes = np.flatnonzero(lengths == 1)
         chunks = []
         for i, rows in zip(np.flatnonzero(lengths > 1), metadata.chunks, strict=True):
             end = starts[i] + lengths[i]
@@ -195,7 +194,7 @@ class TorchAttentionBackend:
             queries = np.arange(starts[i], end)[:, None]
             is_hidden = (tokens > queries) | (tokens <= queries - window)
             chunks.append(self._bucket(rows, blocks, is_hidden[None]))
-        buckets = self._decode_buckets(common, decodes, num_before, window)
+        buckets = self._decode_buckets(common, np.flatnonzero(lengths == 1), num_before, window)
         return replace(metadata, chunks=[], spans=[], decodes=buckets, windowed_chunks=chunks)
 
     def _decode_buckets(

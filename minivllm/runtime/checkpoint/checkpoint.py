@@ -113,8 +113,8 @@ def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | Unsup
 
 def _shards(index: Path) -> list[Path]:
     weight_map = read_json_object(index).get("weight_map")
-    found = weight_map.values() if isinstance(weight_map, dict) else [None]
-    if not all(isinstance(name, str) for name in found):
+    found = list(weight_map.values()) if isinstance(weight_map, dict) else []
+    if not found or not all(isinstance(name, str) for name in found):
         raise ModelIntegrityError(
             f"{index} is damaged (it has no weight_map): download the model again."
         )
@@ -132,6 +132,4 @@ def _shards(index: Path) -> list[Path]:
                 f"{index.parent} lacks {name!r:.100}: the download is incomplete, download the"
                 " model again."
             )
-    if not names:
-        raise ModelIntegrityError(f"{index} lists no files: download the model again.")
     return [index.parent / name for name in names]

@@ -10,7 +10,6 @@ float32 while they are read, and so do quantized vectors.
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
-import os
 import re
 import struct
 from dataclasses import dataclass
@@ -60,18 +59,15 @@ _EXPERTS = {
     "ffn_up_exps": "mlp.experts.{}.up_proj",
     "ffn_down_exps": "mlp.experts.{}.down_proj",
 }
+_RESULT_NORMS = {
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 _OTHER_NAMES = {
     **dict.fromkeys(("qwen3moe", "olmoe", "granitemoe"), _EXPERTS),
-    "gemma3": {
-        "post_attention_norm": "post_attention_layernorm",
-        "ffn_norm": "pre_feedforward_layernorm",
-        "post_ffw_norm": "post_feedforward_layernorm",
-    },
+    "gemma3": {**_RESULT_NORMS, "ffn_norm": "pre_feedforward_layernorm"},
     "phi3": {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
-    "olmo2": {
-        "post_attention_norm": "post_attention_layernorm",
-        "post_ffw_norm": "post_feedforward_layernorm",
-    },
+    "olmo2": _RESULT_NORMS,
 }
 """Architecture -> its names that the others lack."""
 _ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")
@@ -79,8 +75,6 @@ _ROPE_DIVISORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factor
 _REORDERED = ("llama", "granite", "granitemoe", "smollm3")
 """Architectures whose queries and keys llama.cpp reorders: see `_row_order`."""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
-_HEAD_COUNTS = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
-"""Modules whose rows llama.cpp reorders -> the setting with their number of heads."""
 _PLAIN = {
     GGMLQuantizationType.F64: torch.float64,
     GGMLQuantizationType.F32: torch.float32,
@@ -158,10 +152,11 @@ def read_gguf_header(path: Path) -> GgufHeader:
     """
     header = _read_header(path)
     others = part_paths(path, header.num_files)[1:]
-    if others and (header.metadata.get("split.no") or not all(map(Path.is_file, others))):
+    missing = [part for part in others if not part.is_file()]
+    if missing or (others and header.metadata.get("split.no")):
         raise ModelIntegrityError(
-            f"{path} is one of {header.num_files} files: name the first, and keep the others, up to"
-            f" {os.path.realpath(others[-1])}, beside it."
+            f"{path} is one of {header.num_files} files: name the first, and keep all others beside"
+            f" it, such as {(missing or others)[0].resolve()}."
         )
     for part in others:
         header.tensors.update(_read_header(part).tensors)
@@ -338,11 +333,11 @@ def _row_order(header: GgufHeader, tensor: GgufTensor) -> torch.Tensor | None:
     """
     module, metadata = tensor.name.split(".")[-2], header.metadata
     arch = metadata.get("general.architecture")
-    if arch not in _REORDERED or module not in _HEAD_COUNTS:
+    if arch not in _REORDERED or module not in ("attn_q", "attn_k"):
         return None
-    num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_q']}")
+    num_heads = metadata.get(f"{arch}.attention.head_count")
     if module == "attn_k":
-        num_heads = metadata.get(f"{arch}.{_HEAD_COUNTS['attn_k']}", num_heads)
+        num_heads = metadata.get(f"{arch}.attention.head_count_kv", num_heads)
     num_rows = tensor.shape[0]
     if not isinstance(num_heads, int) or num_heads < 1 or num_rows % (2 * num_heads):
         raise ModelIntegrityError(

@@ -1,7 +1,6 @@
 """Make a GGUF file a checkpoint directory: its `config.json`, tokenizer and chat template as files.
 
-The weights stay in the GGUF file: `model.gguf` is a link to it, and `gguf` reads them from there.
-If the model has several files, links to the others are beside it.
+The weights stay in the GGUF file or files: `model.gguf` is a link, and `gguf` reads them there.
 """
 
 import os
@@ -111,15 +110,12 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int, get: Get
 
 
 def _build_config(header: GgufHeader, arch: str, get: Get) -> dict[str, Any]:
-    if "token_embd.weight" not in header.tensors:
-        raise ModelIntegrityError(
-            f"{header.path} has no token embeddings: it is not a complete language model."
-        )
-    # A damaged number must not build a list of a billion layers.
     num_layers, num_heads = get("block_count", int), get("attention.head_count", int)
-    if num_layers > len(header.tensors):
+    # A damaged number must not build a list of a billion layers.
+    if "token_embd.weight" not in header.tensors or num_layers > len(header.tensors):
         raise ModelIntegrityError(
-            f"{header.path} has fewer tensors than layers: it is not a complete model."
+            f"{header.path} has no token embeddings, or fewer tensors than layers: it is not a"
+            " complete language model."
         )
     hidden_size = get("embedding_length", int)
     head_size = get("attention.key_length", int, hidden_size // max(num_heads, 1))

@@ -354,6 +354,8 @@ def _architecture(kind: _Kind) -> str:
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architecture: str) -> None:
     rope, computed = _rope_options(hf, kind), FAMILIES[architecture].keys
     kinds = _read(kind.rope_parameters, _RopeOfKinds)
+    act = hf.get("hidden_activation", hf.get("hidden_act", "silu"))
+    is_other = act not in ("silu", "gelu_pytorch_tanh")
     # No context fills the window of Phi-4-mini. Qwen has a flag that says whether it has one.
     window, longest = hf.get("sliding_window"), hf.get("max_position_embeddings", 0)
     fills = bool(window) and not (isinstance(window, int) and window >= longest)
@@ -364,10 +366,7 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
         "experts that all tokens share": any(hf[k] for k in hf.keys() - computed if "shared" in k),
         "clipped queries and keys": bool(hf.get("clip_qkv")),
         "latent attention (kv_lora_rank)": bool(hf.get("kv_lora_rank")),
-        "a hidden_act other than silu or gelu_pytorch_tanh": (
-            hf.get("hidden_activation", hf.get("hidden_act", "silu"))
-            not in ("silu", "gelu_pytorch_tanh")
-        ),
+        "a hidden_act other than silu or gelu_pytorch_tanh": is_other,
         "biases in the MLP": bool(hf.get("mlp_bias") or hf.get("use_bias")),
         "sliding-window attention": bool(slides) and not is_known,
         "several kinds of layers": set(kind.layer_types)
@@ -404,15 +403,14 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architect
 
 def _check_numbers(config: ModelConfig) -> None:
     """Raise an error for numbers that are possible alone, but not together."""
-    rope_scaling = config.rope_scaling
+    rope_scaling, num_pairs = config.rope_scaling, config.rotary_size // 2
     num_heads, num_kv_heads = config.num_attention_heads, config.num_key_value_heads
     if num_heads % num_kv_heads:
         raise ModelIntegrityError(
             f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads"
             f" ({num_kv_heads}); check the model's config.json."
         )
-    sizes = (config.head_size, config.rotary_size)
-    if any(size % 2 for size in sizes) or num_heads * config.head_size > MAX_SIZE:
+    if config.head_size % 2 or config.rotary_size % 2 or num_heads * config.head_size > MAX_SIZE:
         raise ModelIntegrityError(
             f"{num_heads} heads of size {config.head_size} are not possible: check head_dim"
             " and num_attention_heads in config.json."
@@ -422,12 +420,10 @@ def _check_numbers(config: ModelConfig) -> None:
             f"A token cannot take {config.num_experts_per_tok} of {config.num_experts} experts:"
             " check num_experts_per_tok in config.json."
         )
-    if isinstance(rope_scaling, LongRopeScaling) and (
-        len(rope_scaling.divisors) != config.rotary_size // 2
-    ):
+    if isinstance(rope_scaling, LongRopeScaling) and len(rope_scaling.divisors) != num_pairs:
         raise ModelIntegrityError(
             f"short_factor has {len(rope_scaling.divisors)} numbers in config.json, but"
-            f" {config.rotary_size // 2} pairs of features are rotated; check the file."
+            f" {num_pairs} pairs of features are rotated; check the file."
         )
     if config.dtype not in TORCH_DTYPES:
         raise UnsupportedModelError(
@@ -444,16 +440,11 @@ def _sliding_layers(layer_types: list[str], switches: _Switches) -> list[int]:
         )
     if not (switches.sliding_window and switches.use_sliding_window):
         return []
-    pattern, first = switches.sliding_window_pattern, switches.max_window_layers
-    return [
-        i
-        for i in range(switches.num_hidden_layers)
-        if (
-            layer_types[i] == "sliding_attention"
-            if layer_types
-            else i >= first and (not pattern or (i + 1) % pattern)
-        )
-    ]
+    if layer_types:
+        return [i for i, kind in enumerate(layer_types) if kind == "sliding_attention"]
+    pattern, layers = switches.sliding_window_pattern, range(switches.num_hidden_layers)
+    later = layers[max(switches.max_window_layers, 0) :]
+    return [i for i in later if not pattern or (i + 1) % pattern]
 
 
 def _rope_options(hf: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:
@@ -472,7 +463,8 @@ def _rope(
     """Return the base, the scaling, and the longest sequence for which both hold."""
     rope, longest = _read(options, _Rope), hf.get("max_position_embeddings")
     rope_type = rope.rope_type or rope.type
-    trained = {"original_max_position_embeddings": hf.get("max_position_embeddings")}
+    key = "original_max_position_embeddings"
+    trained = {key: hf.get(key, longest)}
     match rope_type:
         case "default":
             return rope.rope_theta, None, longest
@@ -488,10 +480,6 @@ def _rope(
                 )
             return rope.rope_theta, scaling, longest
         case "longrope":
-            if "original_max_position_embeddings" in hf:
-                trained = {
-                    "original_max_position_embeddings": hf["original_max_position_embeddings"]
-                }
             given = _read(trained | options, _LongRope)
             original = given.original_max_position_embeddings
             # Longer sequences need other frequencies for *all* tokens, cached ones included.

@@ -51,8 +51,9 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
                 add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", **rows)
             first_row += size
 
-    def add_norm(layer: str, theirs: str, ours: str) -> None:
-        add(f"{layer}.{ours}.weight", hidden, theirs=f"model.{layer}.{theirs}.weight")
+    def add_norms(layer: str, norms: list[tuple[str, str]]) -> None:
+        for theirs, ours in norms:
+            add(f"{layer}.{ours}.weight", hidden, theirs=f"model.{layer}.{theirs}.weight")
 
     def add_mlp(block: str, width: int) -> None:
         add_rows(block, "gate_up_proj", {"gate_proj": width, "up_proj": width}, False)
@@ -63,8 +64,7 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
         layer, attention, mlp = f"layers.{i}", f"layers.{i}.self_attn", f"layers.{i}.mlp"
         # The order of the names is that in which `tiny-random` draws its weights: it stays.
         norms = list(_norms(config).items())
-        for norm in norms[: len(norms) // 2]:
-            add_norm(layer, *norm)
+        add_norms(layer, norms[: len(norms) // 2])
         qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
         add_rows(attention, "qkv_proj", qkv, config.attention_bias)
         add(f"{attention}.o_proj.weight", hidden, q_size)
@@ -73,8 +73,7 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
         if config.qk_norm is not None:
             for norm, size in zip(("q_norm", "k_norm"), qk_norm_sizes(config), strict=True):
                 add(f"{attention}.{norm}.weight", size)
-        for norm in norms[len(norms) // 2 :]:
-            add_norm(layer, *norm)
+        add_norms(layer, norms[len(norms) // 2 :])
         if not config.has_experts(i):
             add_mlp(mlp, inner)
             continue
@@ -107,9 +106,8 @@ def split_experts(
 ) -> Iterator[tuple[str, CheckpointWeight]]:
     """Yield a checkpoint's weights with a matrix for each expert, under Qwen's names.
 
-    Granite stores a layer's experts in two tensors: [num_experts, 2 * width, hidden_size], where
-    gate comes before up, and [num_experts, hidden_size, width]. Granite 4 without experts has the
-    two matrices of one MLP.
+    Granite stores a layer's experts in two tensors: [num_experts, 2 * width, hidden_size], with
+    gate before up, and [num_experts, hidden_size, width]. Granite 4 does so with its one MLP.
     """
     for name, weight in weights:
         name = name.replace("shared_mlp.input_linear", "mlp.gate_up_proj")

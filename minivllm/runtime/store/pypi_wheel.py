@@ -48,7 +48,6 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        check=False,
     )
     wheels = sorted(directory.glob("*.whl"))
     if result.returncode != 0 or len(wheels) != 1:

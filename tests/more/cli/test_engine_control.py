@@ -66,24 +66,6 @@ def test_a_readers_pause_takes_no_time_of_the_requests():
         assert times == sorted(times)
 
 
-def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state():
-    with controlled(fake_engine()) as watched:
-        control = watched.control
-        control.pause()
-        control.add_request("Hi")
-        seen = []
-        for press in (control.step_phase, control.step_phase, control.step, control.step):
-            press()
-            watched.settle()
-            seen.append((control.state(), watched.fold.step))
-        phases = ("execute", 1), ("sample", 1), ("schedule", 1), ("schedule", 2)
-        assert seen == [((True, phase), step) for phase, step in phases]
-        control.resume()
-        wait_for(lambda: watched.of(ev.RequestFinished))
-        assert not control.state().paused
-        assert control.messages() == []
-
-
 def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
     with controlled(fake_engine()) as watched:
         for prompt in ("Hi", " \n", "You there"):

@@ -1,4 +1,4 @@
-"""Programs in a terminal: a start that can be left at any time, a demo's report, and a chat."""
+"""Programs in a terminal: a start that can be left, a demo's report, a chat, and restoring it."""
 
 import json
 import os
@@ -8,9 +8,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from support.patience import SOON
 from support.tui.terminals import Program
 
 from minivllm.events.recording.recording import Recording
+
+BURST = Path(__file__).parents[3] / "docs/assets/recordings/burst.jsonl"
 
 
 @pytest.fixture
@@ -58,11 +61,19 @@ def test_an_error_of_the_start_is_one_sentence_in_the_restored_terminal(checkpoi
             assert line.startswith("minivllm: ") and words in line
 
 
-def test_a_key_leaves_the_demo_with_a_report(tmp_path):
+def test_keys_steer_the_demo_and_one_leaves_it_with_a_report(tmp_path):
     log = tmp_path / "run.jsonl"
     options = ["--model", "tiny-random", "--scenario", "burst", "--json", "--record", log]
-    with Program.minivllm("demo", *options) as program:
+    with Program.minivllm("demo", "--slow", "0.05", *options) as program:
+        program.wait_for("● LIVE")
         program.wait_for("DECODE")
+        program.press(b" ")
+        at = int(program.wait_for(r"PAUSED at step (\d+)")[1])
+        for _ in range(2):  # the first one may only lead to the beginning of the step
+            program.press(b"\x1b[D")
+        program.wait_for(rf"PAUSED at step ({at - 1}|{at - 2}) ")
+        program.press(b"\x1b[F")
+        program.wait_for("● LIVE")
         program.press(b"q")
         assert program.wait_for_end() == 0
         program.check_it_is_restored()
@@ -109,3 +120,49 @@ def test_ctrl_c_ends_a_demo_without_a_terminal_and_leaves_a_readable_recording(t
     # Complete to its last byte: the writer was closed, not killed.
     lines = log.read_bytes().split(b"\n")
     assert lines[-1] == b"" and len(lines) == len(recording) + 2
+
+
+# ---- a dashboard ----
+
+
+def test_closing_the_terminal_ends_the_dashboard():
+    with Program.minivllm("replay", BURST) as replay:
+        replay.wait_for(r"Batch slots")
+        replay.hang_up()
+        assert replay.process.wait(timeout=SOON) == 128 + signal.SIGHUP
+
+
+@pytest.mark.slow
+def test_closing_the_terminal_while_painting_ends_the_engine():
+    """After a failed write Textual's writer thread ends, and nothing empties its queue."""
+    with Program.minivllm(
+        "live", "--model", "tiny-random", "--ask", "on and on", "--slow", "0.02"
+    ) as live:
+        live.wait_for(r"ada +DECODE|DECODE")
+        live.process.send_signal(signal.SIGSTOP)
+        live.hang_up()
+        live.process.send_signal(signal.SIGCONT)
+        assert live.process.wait(timeout=SOON) == 128 + signal.SIGHUP
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_key_or_signal_that_ends_it_restores_the_terminal(sent):
+    with Program.minivllm("replay", BURST) as replay:
+        replay.wait_for(r"Batch slots")
+        if sent == signal.SIGINT:
+            replay.press(b"\x03")
+        else:
+            replay.process.send_signal(sent)
+        assert replay.wait_for_end() == (0 if sent == signal.SIGINT else 128 + sent)
+        replay.check_it_is_restored()
+        assert "Traceback" not in replay.after_the_screen()
+
+
+def test_a_terminal_with_few_colours_and_without_utf8_gets_only_those_and_ascii():
+    with Program.minivllm("replay", BURST, TERM="xterm", PYTHONIOENCODING="latin-1") as replay:
+        replay.wait_for(r"Batch slots")
+        replay.wait_for(r"ada +(DECODE|PREFILL)")
+        replay.press(b"q")
+        assert replay.wait_for_end() == 0
+        assert replay.written.isascii()
+        assert b"[38;2;" not in replay.written and b";38;2;" not in replay.written

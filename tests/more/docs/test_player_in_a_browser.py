@@ -1,6 +1,5 @@
 """The player in Chromium, from file://: it steps, seeks, links, compares and survives bad files."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,24 +177,19 @@ def drop_page(folder: Path) -> str:
 
 def test_a_chosen_file_plays_in_the_page_and_a_bad_one_gets_a_sentence(page, tmp_path):
     lines = BURST.read_bytes().splitlines(keepends=True)
-    newer = tmp_path / "newer.jsonl"
-    newer.write_bytes(json.dumps(json.loads(lines[0]) | {"version": 7}).encode() + b"\n" + lines[1])
     diary = tmp_path / "diary.txt"
     diary.write_text("Dear diary,\n")
-    huge = tmp_path / "huge.jsonl"
-    with huge.open("wb") as file:
-        file.truncate(200_000_000)
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(b"".join(lines[:800]) + lines[800][:30])
     page.goto(drop_page(tmp_path))
     page.locator(".p-player").wait_for()
     choose = page.locator("input[type=file]")
-    for path, said in ((diary, "not a minivllm recording"), (newer, "version 7"), (huge, "larger")):
-        choose.set_input_files(path)
-        page.locator(".p-error", has_text=said).wait_for()
+    for step in (1, 2):
+        choose.set_input_files(diary)
+        page.locator(".p-error", has_text="not a minivllm recording").wait_for()
         assert page.locator(".p-error").count() == 1
         page.get_by_label("Step (→)").click()  # the page stays usable
-    assert step_shown(page) == 3
+        assert step_shown(page) == step
     choose.set_input_files(cut)
     page.locator(".p-note", has_text="cut off").wait_for()
     assert page.locator(".p-error").count() == 0

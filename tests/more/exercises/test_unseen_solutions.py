@@ -26,8 +26,8 @@ from minivllm.lessons.checker.search import cases_of, compare
 
 HERE = Path(__file__).parent
 WITHOUT_STYLE = (
-    "flattened-batch", "metrics", "paged-attention", "paged-attention-triton", "roofline",
-    "slot-mapping", "split-kv", "triton-warmup", "waste",
+    "few-bits", "flattened-batch", "metrics", "paged-attention", "paged-attention-triton",
+    "roofline", "slot-mapping", "split-kv", "token-mask", "triton-warmup", "waste",
 )  # fmt: skip
 """Their cases see only the numbers that a function returns: whole ones, or with a tolerance."""
 STYLED = [known for known in exercises() if not known.finds_bug and known.name not in WITHOUT_STYLE]

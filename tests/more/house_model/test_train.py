@@ -5,12 +5,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
-from minivllm import LLM, SamplingParams
-from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
-
-PROMPTS = ["Ada was a", "Count from 3 to 9.", "zoë ✓ 42"]
+from minivllm.config import EngineConfig
+from minivllm.runtime.loader import load_model
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +25,8 @@ def checkpoint(tool, tmp_path_factory):
 def test_a_checkpoint_is_complete_in_bf16_and_readable_for_every_user(checkpoint):
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto")
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
-    check_checkpoint(checkpoint)
+    load_model(EngineConfig(model=str(checkpoint), device="cpu"))
     assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
-
-
-def test_minivllm_and_transformers_write_the_same_tokens(checkpoint):
-    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    params = SamplingParams(temperature=0.0, max_tokens=12, ignore_eos=True)
-    ours = LLM(model=str(checkpoint), dtype="float32").generate(PROMPTS, params)
-    for prompt, output in zip(PROMPTS, ours, strict=True):
-        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-        theirs = model.generate(ids, do_sample=False, max_new_tokens=12, eos_token_id=None)
-        assert list(output.outputs[0].token_ids) == theirs[0, ids.shape[1] :].tolist()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -61,7 +61,7 @@ def require_equal(ours: object, theirs: object, place: str) -> None:
         assert list(ours) == list(theirs), place
         for key in ours:
             require_equal(ours[key], theirs[key], f"{place}.{key}")
-    elif isinstance(ours, list):
+    elif isinstance(ours, list | tuple):
         assert len(ours) == len(theirs), place
         for mine, other in zip(ours, theirs, strict=True):
             require_equal(mine, other, place)

@@ -11,5 +11,5 @@ PORTION = 100
 )
 @pytest.mark.parametrize("flavour", TIERED)
 def test_every_wait_ends_in_ten_thousand_histories(flavour: str, portion: int):
-    for role in (None, "kv_producer", "kv_consumer"):
+    for role in ("", "kv_producer", "kv_consumer"):
         run_tiered(flavour, range(PORTION * portion, PORTION * (portion + 1)), role)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from more.identity.test_recordings import require_equal
 from support.docs.lesson_student import take
 from support.model.needs import NO_TRITON
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
@@ -85,21 +86,7 @@ def test_the_shipped_recordings_are_what_the_kernels_do_now():
     assert kernels == recorded()
     assert len(traces) == len(recordings()) == len(ON_KERNELS)
     for made, shipped in zip(traces, recordings(), strict=True):
-        assert_alike(msgspec.to_builtins(made), msgspec.to_builtins(shipped))
-
-
-def assert_alike(made: object, shipped: object) -> None:
-    assert type(made) is type(shipped)
-    if isinstance(made, dict):
-        assert made.keys() == shipped.keys()
-        assert_alike([*made.values()], [shipped[name] for name in made])
-    elif isinstance(made, list | tuple):
-        for each, its_like in zip(made, shipped, strict=True):
-            assert_alike(each, its_like)
-    else:
-        assert made == (
-            pytest.approx(shipped, rel=1e-3, abs=1e-4) if type(made) is float else shipped
-        )
+        require_equal(msgspec.to_builtins(made), msgspec.to_builtins(shipped), "trace")
 
 
 def test_commands_that_need_triton_say_so_in_one_sentence_and_the_others_work(home):

@@ -9,22 +9,12 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.events import types as ev
 from minivllm.lessons.scenarios.figures import figures_of
-from minivllm.lessons.scenarios.scenarios import (
-    BEAMS,
-    BURST,
-    LONG_AND_SHORT,
-    MEMORY_PRESSURE,
-    PARALLEL_SAMPLING,
-    SCENARIOS,
-    SHARED_PREFIX,
-    SPECULATION,
-    STRUCTURED,
-)
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.lessons.scenarios.stories import tell
 
 
 def test_shared_prefix_computes_the_system_prompt_once_for_all(runs):
-    played = runs[SHARED_PREFIX.name]
+    played = runs["shared-prefix"]
     facts = played.facts
     first, *others = facts.requests.values()
     system_blocks = 6
@@ -37,8 +27,8 @@ def test_shared_prefix_computes_the_system_prompt_once_for_all(runs):
 
 
 def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs):
-    played = runs[BURST.name]
-    slots = BURST.options["max_num_seqs"]
+    played = runs["burst"]
+    slots = SCENARIOS["burst"].options["max_num_seqs"]
     assert any(event.reason == "max_num_seqs" for event in played.of(ev.RequestDeferred))
     admitted = [event.step for event in played.of(ev.RequestAdmitted)]
     finished = [event.step for event in played.of(ev.RequestFinished)]
@@ -50,8 +40,8 @@ def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs):
 
 
 def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs):
-    played = runs[LONG_AND_SHORT.name]
-    budget = LONG_AND_SHORT.options["max_num_batched_tokens"]
+    played = runs["long-and-short"]
+    budget = SCENARIOS["long-and-short"].options["max_num_batched_tokens"]
     mixed = [
         items
         for items in played.steps().values()
@@ -68,7 +58,7 @@ def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs):
 
 
 def test_memory_pressure_preempts_and_resumes(runs):
-    played = runs[MEMORY_PRESSURE.name]
+    played = runs["memory-pressure"]
     preempted = played.of(ev.RequestPreempted)
     assert len(preempted) >= 2
     assert all(event.free < event.need for event in preempted)
@@ -78,8 +68,8 @@ def test_memory_pressure_preempts_and_resumes(runs):
 
 
 def test_speculation_writes_the_same_texts_in_fewer_steps(runs, model, chat_path):
-    drafted = runs[SPECULATION.name]
-    plain = play(SPECULATION, model, chat_path, speculative_config=None)
+    drafted = runs["speculation"]
+    plain = play(SCENARIOS["speculation"], model, chat_path, speculative_config=None)
     assert {name: output.outputs[0] for name, output in drafted.outputs.items()} == {
         name: output.outputs[0] for name, output in plain.outputs.items()
     }
@@ -91,7 +81,7 @@ def test_speculation_writes_the_same_texts_in_fewer_steps(runs, model, chat_path
 def test_structured_makes_records_of_the_prompts_that_fail_without_a_schema(runs, model):
     if model != "house":
         return  # the fake model draws without the mask
-    requests = runs[STRUCTURED.name].facts.requests
+    requests = runs["structured"].facts.requests
     texts = {name: request.texts[0] for name, request in requests.items()}
     for formed in ("ben", "dan"):
         assert json.loads(texts[formed]).keys() == {"name", "age", "city"}
@@ -100,18 +90,18 @@ def test_structured_makes_records_of_the_prompts_that_fail_without_a_schema(runs
             json.loads(texts[plain])
     assert texts["eve"] in ("Answer: Oslo", "Answer: Paris", "Answer: Rome")
     assert texts["finn"] == "The capital of France is Paris."
-    assert runs[STRUCTURED.name].facts.num_forced > 5
+    assert runs["structured"].facts.num_forced > 5
 
 
-@pytest.mark.parametrize("name", [MEMORY_PRESSURE.name, BEAMS.name])
+@pytest.mark.parametrize("name", ["memory-pressure", "beams"])
 def test_a_scenario_is_the_same_in_every_run(runs, model, chat_path, name):
     assert play(SCENARIOS[name], model, chat_path).events == runs[name].events
 
 
 def test_a_request_for_a_step_that_never_comes_is_sent_when_all_others_have_finished(smollm2_path):
-    (wave,) = BURST.waves
+    (wave,) = SCENARIOS["burst"].waves
     late = dataclasses.replace(wave[2], after_steps=100_000)
-    short = dataclasses.replace(BURST, waves=((wave[0], late),))
+    short = dataclasses.replace(SCENARIOS["burst"], waves=((wave[0], late),))
     assert sorted(play(short, "smollm2-tokens", smollm2_path).outputs) == ["ada", "cleo"]
 
 
@@ -142,7 +132,7 @@ def test_every_request_arrives_in_its_step_and_is_answered_in_a_run_worth_watchi
 
 
 def test_four_samples_wait_until_four_slots_are_free_and_copy_the_last_block_of_their_prompt(runs):
-    played = runs[PARALLEL_SAMPLING.name]
+    played = runs["parallel-sampling"]
     waits = [event for event in played.of(ev.RequestDeferred) if event.seq_id == "cleo.0"]
     assert waits and {(event.reason, event.need) for event in waits} == {("max_num_seqs", 4)}
     assert 0 < max(event.free for event in waits) < 4
@@ -150,7 +140,7 @@ def test_four_samples_wait_until_four_slots_are_free_and_copy_the_last_block_of_
 
 
 def test_beams_fork_and_are_pruned_all_the_time_and_share_more_than_the_prompt(runs):
-    played = runs[BEAMS.name]
+    played = runs["beams"]
     for name in ("ada", "cleo"):
         request = played.facts.requests[name]
         forks = {

@@ -18,7 +18,7 @@ READ = Path(__file__).with_name("bad_input.mjs")
 def results(tmp_path_factory) -> dict[str, dict]:
     folder = tmp_path_factory.mktemp("dropped")
     lines = BURST.read_bytes().splitlines(keepends=True)
-    header = json.loads(lines[0])
+    header, unknown = json.loads(lines[0]), json.loads(lines[50])
     files = {
         "cut.jsonl": b"".join(lines[:100]) + lines[100][:20],
         "packed.jsonl.gz": gzip.compress(BURST.read_bytes()),
@@ -29,7 +29,7 @@ def results(tmp_path_factory) -> dict[str, dict]:
         "missing-line.jsonl": b"".join(lines[:50] + lines[51:]),
         "impossible.jsonl": lines[0] + _finish_of_nobody(),
         "impossible-later.jsonl": b"".join(lines[:50]) + _finish_of_nobody(seq=49),
-        "unknown-kind.jsonl": b"".join(lines[:50]) + _of_a_newer_engine(lines[50]),
+        "unknown-kind.jsonl": b"".join(lines[:50]) + _with(unknown, ev="block.teleported"),
     }
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -41,12 +41,8 @@ def _with(header: dict, **fields: object) -> bytes:
 
 
 def _finish_of_nobody(seq: int = 0) -> bytes:
-    event = {"ev": "request.finished", "seq": seq, "step": 1, "t": 0.0}
-    return json.dumps(event | {"seq_id": "nobody.0", "reason": "stop"}).encode() + b"\n"
-
-
-def _of_a_newer_engine(line: bytes) -> bytes:
-    return json.dumps(json.loads(line) | {"ev": "block.teleported"}).encode() + b"\n"
+    event = {"ev": "request.finished", "step": 1, "t": 0.0, "seq_id": "nobody.0", "reason": "stop"}
+    return _with(event, seq=seq)
 
 
 REFUSED = {

@@ -82,12 +82,14 @@ def expectations(file: Path) -> Iterator[dict]:
     for event in reader:
         model.apply(event)
         # Only the dashboard's x-ray has sentences about traced kernels.
+        is_end = isinstance(event, ev.StepEnd)
+        decision = Narration().look(model.log.decisions, 0.0, paused=True) if is_end else None
         told = type(event) in TOLD_KINDS and not isinstance(event, ev.KernelTraced)
         yield {
             "digest": digest(model),
             "sentence": sentence_of_kind(event) if told else None,
-            "said": said_at(model) if isinstance(event, ev.StepEnd) else None,
-            "narrated": narrated_at(model) if isinstance(event, ev.StepEnd) else None,
+            "said": said_at(model) if is_end else None,
+            "narrated": decision and decision.narrated(),
         }
 
 
@@ -107,11 +109,6 @@ def said_at(model: DashboardModel) -> list[str]:
         *(why_block(model, block_id) for block_id in range(len(fold.blocks))),
         *(why_waiting(model, position) for position in range(len(fold.waiting))),
     ]
-
-
-def narrated_at(model: DashboardModel) -> str | None:
-    decision = Narration().look(model.log.decisions, 0.0, paused=True)
-    return None if decision is None else decision.narrated()
 
 
 def digest(model: DashboardModel) -> str:

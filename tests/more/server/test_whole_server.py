@@ -12,7 +12,6 @@ from support.tui.polled_sources import all_events, poll_until
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import EventLogError
 from minivllm.events import types as ev
 from minivllm.runtime.loader import load_model
 from minivllm.server import run
@@ -62,18 +61,6 @@ def test_the_request_of_the_three_hour_lab_gets_all_tokens_that_it_asks_for():
         lines = http.get("/metrics").text.splitlines()
     (total,) = (line for line in lines if line.startswith("vllm:generation_tokens_total"))
     assert float(total.rpartition(" ")[2]) == json.loads(body)["max_tokens"] == 1000
-
-
-def test_a_watcher_learns_which_option_or_key_it_lacks(monkeypatch):
-    with serving() as live, pytest.raises(EventLogError, match="minivllm serve --events"):
-        HttpSource(live.url)
-    with serving(api_key=("sk-1",), events=True) as live:
-        with pytest.raises(EventLogError, match="VLLM_API_KEY"):
-            HttpSource(live.url)
-        monkeypatch.setenv("VLLM_API_KEY", "sk-1")
-        source = HttpSource(live.url)
-        assert source.status.state == "live"
-        source.close()
 
 
 def test_watchers_that_are_silent_or_do_not_read_do_not_delay_the_end():

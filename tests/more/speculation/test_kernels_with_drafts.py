@@ -21,9 +21,7 @@ def tiny(tiny_random_path) -> LoadedModel:
 
 @pytest.mark.parametrize("config", [NGRAM, MODEL], ids=lambda config: config["method"])
 @pytest.mark.parametrize("backend", ["triton:split", "triton:unified"])
-def test_every_attention_kernel_verifies_several_rows_of_a_sequence(
-    tiny: LoadedModel, backend: str, config: dict[str, object]
-) -> None:
+def test_every_attention_kernel_verifies_several_rows_of_a_sequence(tiny, backend, config) -> None:
     requests = [(STEM, {"temperature": t, "max_tokens": 4, "seed": 3}, 0) for t in (0.0, 1.0)]
     options = {"num_gpu_blocks_override": 20, "attention_backend": backend}
     plain, _ = tokens_of(tiny, requests, **options)

@@ -72,7 +72,7 @@ def test_back_shows_the_page_and_picture_before_and_a_second_click_on_an_answer_
 
     async def script(pilot):
         await press(pilot, "space", "2", "enter")
-        engine, events = small_lesson.SPY.engines[-1], len(small_lesson.SPY.engines[-1].events)
+        engine, events = small_lesson.ENGINES[-1], len(small_lesson.ENGINES[-1].events)
         now = drawn(app, "lesson-blockmap")
         await press(pilot, "b")
         assert "How many blocks?" in words(app)

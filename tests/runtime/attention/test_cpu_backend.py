@@ -99,15 +99,11 @@ def test_threads_that_share_the_work_change_no_bit(group):
     nested = [Seq(400), Seq(300, 30, 0, 18), Seq(390, 1, 1, 15), Seq(400, 1, 0, 20)]
     case = CpuCase([*nested, Seq(260, 9, 0, 10), *[Seq(200)] * 20], block_size=16, group=group)
     assert len(cut_into_parts(case.metadata(), case.block_size, group).level_ends) >= 3
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        expected = case.run(case.backend())
-        for num_threads in (2, 3, 8):  # in places more threads than parts
-            torch.set_num_threads(num_threads)
-            assert torch.equal(case.run(case.backend()), expected), f"{num_threads} threads"
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(1)
+    expected = case.run(case.backend())
+    for num_threads in (2, 3, 8):  # in places more threads than parts
+        torch.set_num_threads(num_threads)
+        assert torch.equal(case.run(case.backend()), expected), f"{num_threads} threads"
     torch.testing.assert_close(expected.double(), case.reference(), rtol=1e-6, atol=1e-6)
 
 

@@ -23,14 +23,12 @@ def assert_same_bits(parts: list[StoredWeight]) -> None:
     """Compare products and rows of the stored weights with those of their float32 values."""
     plain = torch.cat([part.dequantize() for part in parts])
     stored, in_float32 = CpuMatrix(parts, True), CpuMatrix(plain)
-    before = torch.get_num_threads()
     for num_rows in NUMBERS_OF_ROWS:
         x = torch.randn(num_rows, plain.shape[1])
         torch.set_num_threads(1 + num_rows % 2)
         product = stored.multiply(x)
         assert torch.equal(product, in_float32.multiply(x)), f"{num_rows} rows"
         torch.testing.assert_close(product, x @ plain.T, rtol=1e-3, atol=1e-3)
-    torch.set_num_threads(before)
     assert torch.equal(torch.cat([stored.multiply(row[None]) for row in x[:20]]), product[:20])
     ids = torch.tensor([len(plain) - 1, 0, 3, 3, *range(len(plain))])
     assert torch.equal(stored.rows(ids), plain[ids])

@@ -12,10 +12,7 @@ from minivllm.runtime.store.toys import TOY_WRITERS
 
 @pytest.mark.parametrize(
     ("model", "most", "digest"),
-    [
-        ("tiny-random", 500_000, "7813c959da4b9648"),
-        ("tiny-moe", 2_000_000, "e5d8f7cfd2464bf1"),
-    ],
+    [("tiny-random", 500_000, "7813c959da4b9648"), ("tiny-moe", 2_000_000, "e5d8f7cfd2464bf1")],
 )
 def test_it_is_small_and_its_weights_never_change_because_outputs_on_pages_are_theirs(
     model, most, digest, tmp_path

@@ -2,17 +2,11 @@
 
 import openai
 import pytest
-from openai import OpenAI
 from support.server.in_process import in_process
-from support.server.live_server import LiveServer, fake_engine
+from support.server.live_server import fake_engine, joined
 
 MODEL = "tiny-random"
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture
-def client(tiny_server: LiveServer) -> OpenAI:
-    return tiny_server.openai()
 
 
 def test_a_chat_is_the_completion_of_its_template(client, tiny_server):
@@ -30,24 +24,17 @@ def test_a_chat_is_the_completion_of_its_template(client, tiny_server):
 def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client):
     fields = {"model": MODEL, "messages": MESSAGES, "max_completion_tokens": 10, "seed": 2, "n": 3}
     whole = client.chat.completions.create(**fields)
-    texts = dict.fromkeys(range(3), "")
-    roles, ended = [], []
     options = {"include_usage": True}
-    for chunk in client.chat.completions.create(stream=True, stream_options=options, **fields):
-        for choice in chunk.choices:
-            assert choice.index not in ended
-            if choice.delta.role is not None:
-                roles.append((choice.index, choice.delta.role))
-            texts[choice.index] += choice.delta.content or ""
-            if choice.finish_reason is not None:
-                ended.append(choice.index)
-    assert roles == [(index, "assistant") for index in range(3)]
-    assert sorted(ended) == [0, 1, 2]
+    chunks = list(client.chat.completions.create(stream=True, stream_options=options, **fields))
+    texts = joined(chunks, lambda choice: choice.delta.content or "")
+    deltas = [(choice.index, choice.delta.role) for chunk in chunks for choice in chunk.choices]
+    roles = [delta for delta in deltas if delta[1] is not None]
+    assert roles == [(index, "assistant") for index in range(3)] == deltas[:3]
     assert [choice.index for choice in whole.choices] == [0, 1, 2]
     assert texts == {choice.index: choice.message.content for choice in whole.choices}
     assert len(set(texts.values())) == 3
     counts = ("prompt_tokens", "completion_tokens", "total_tokens")
-    assert [getattr(chunk.usage, name) for name in counts] == [
+    assert [getattr(chunks[-1].usage, name) for name in counts] == [
         getattr(whole.usage, name) for name in counts
     ]
 

@@ -3,7 +3,8 @@
 import openai
 import pytest
 from openai import OpenAI
-from support.server.live_server import LiveServer
+from support.engine.engine_fakes import run_to_the_end
+from support.server.live_server import joined
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -11,11 +12,6 @@ from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 MODEL = "tiny-random"
-
-
-@pytest.fixture
-def client(tiny_server: LiveServer) -> OpenAI:
-    return tiny_server.openai()
 
 
 def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
@@ -26,9 +22,7 @@ def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
     engine = LLMEngine.from_model(config, tiny_model)
     params |= {"output_kind": RequestOutputKind.FINAL_ONLY}
     engine.add_request("r", prompt, SamplingParams(**params))
-    while engine.has_unfinished_requests():
-        outputs = engine.step()
-    return outputs[0]
+    return run_to_the_end(engine)["r"]
 
 
 def chunks_of(client: OpenAI, **fields: object) -> list:
@@ -38,20 +32,7 @@ def chunks_of(client: OpenAI, **fields: object) -> list:
 
 
 def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
-    """The joined texts by index; fails unless each choice ends exactly once."""
-    texts: dict[int, str] = {}
-    ended: dict[int, str] = {}
-    ids = set()
-    for chunk in chunks_of(client, **fields):
-        ids.add((chunk.id, chunk.created, chunk.model))
-        for choice in chunk.choices:
-            assert choice.index not in ended
-            texts[choice.index] = texts.get(choice.index, "") + choice.text
-            if choice.finish_reason is not None:
-                ended[choice.index] = choice.finish_reason
-    assert len(ids) == 1
-    assert ended.keys() == texts.keys()
-    return texts
+    return joined(chunks_of(client, **fields), lambda choice: choice.text)
 
 
 def test_a_greedy_completion_equals_the_offline_output(client, tiny_model):

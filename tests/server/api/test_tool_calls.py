@@ -59,9 +59,7 @@ def joined(message: ChatCompletionMessage) -> dict:
 
 @pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
 @pytest.mark.parametrize("parallel", [True, False])
-def test_a_forced_call_has_valid_arguments_streamed_or_not(
-    tiny_server: LiveServer, choice, parallel
-):
+def test_a_forced_call_has_valid_arguments_streamed_or_not(tiny_server, choice, parallel):
     client = tiny_server.openai()
     for seed in range(2):
         fields = {

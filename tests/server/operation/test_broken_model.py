@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 from support.server.in_process import in_process
-from support.server.live_server import LiveServer, fake_engine, wait_for
+from support.server.live_server import LiveServer, error_of, fake_engine, wait_for
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.runner import MAX_FAILED_IN_A_ROW
@@ -34,10 +34,6 @@ def ask(live: LiveServer, prompt: str, **fields: object) -> httpx2.Response:
     return live.post("/v1/completions", {"prompt": prompt, "max_tokens": 5} | fields)
 
 
-def outcome(answer: httpx2.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
-
-
 def health(live: LiveServer) -> int:
     with live.http() as http:
         return http.get("/health").status_code
@@ -55,7 +51,7 @@ def test_a_request_that_fails_alone_gets_an_error_and_the_next_one_is_answered(l
     expected = ask(live, "once upon").json()["choices"][0]["text"]
     for _ in range(2 * MAX_FAILED_IN_A_ROW):
         failed = ask(live, f"once upon {POISON}", stream=stream)
-        assert outcome(failed) == (500, "request_failed")
+        assert error_of(failed) == (500, "request_failed")
         assert "/home" not in failed.text
         assert ask(live, "once upon").json()["choices"][0]["text"] == expected
     live.wait_until_idle()
@@ -73,10 +69,10 @@ def test_a_model_that_always_fails_ends_the_engine_and_every_client_gets_the_err
         wait_for(lambda: live.service.num_waiting == number - 1)
         assert health(live) == 200
         live.gate.open()
-        found = sorted(outcome(answer.result()) for answer in answers)
+        found = sorted(error_of(answer.result()) for answer in answers)
     # Those that failed before the verdict, the one that ended the engine, and those behind it.
     assert found == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
     wait_for(lambda: health(live) == 503)
     dead = ask(live, "once upon")
-    assert outcome(dead) == (503, "engine_dead") and dead.headers["x-should-retry"] == "false"
+    assert error_of(dead) == (503, "engine_dead") and dead.headers["x-should-retry"] == "false"
     check_fold(live)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from io import StringIO
 from urllib.parse import quote
 
-import httpx2
 import pytest
 from support.server.in_process import in_process
-from support.server.live_server import LiveServer
+from support.server.live_server import LiveServer, error_of
 
 from minivllm.errors import ConfigError
 from minivllm.server.http.middleware import Access
@@ -25,12 +24,6 @@ JSON = {"Content-Type": "application/json"}
 def live() -> Iterator[LiveServer]:
     with in_process(api_key=(KEY, "sk,second  key"), max_body_bytes=4096, events=True) as server:
         yield server
-
-
-def error_of(answer: httpx2.Response) -> tuple[int, str]:
-    error = answer.json()["error"]
-    assert error.keys() == {"message", "type", "param", "code"}
-    return answer.status_code, error["code"]
 
 
 def routes_of(live: LiveServer) -> list[tuple[str, str]]:

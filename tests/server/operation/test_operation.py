@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from support.patience import FOREVER, SOON
 from support.server.in_process import in_process
-from support.server.live_server import LiveServer, fake_engine, wait_for
+from support.server.live_server import LiveServer, error_of, fake_engine, wait_for
 
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
@@ -16,13 +16,6 @@ from minivllm.events import types as ev
 
 COMPLETIONS = "/v1/completions"
 LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
-
-
-def error_of(response: httpx2.Response) -> tuple[int, str]:
-    error = response.json()["error"]
-    assert set(error) == {"message", "type", "param", "code"}
-    assert 10 < len(error["message"]) < 600 and "Traceback" not in error["message"]
-    return response.status_code, error["code"]
 
 
 def stream_events(response: httpx2.Response) -> list:

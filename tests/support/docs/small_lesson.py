@@ -6,18 +6,14 @@ from minivllm.lessons.teacher.script import Script, Teacher, lesson
 WHY = "One block holds only 4 tokens."
 
 
-class Spy:
-    def __init__(self) -> None:
-        self.engines: list[LessonEngine] = []
-
-
-SPY = Spy()
+ENGINES: list[LessonEngine] = []
+"""Those of all runs, newest last."""
 
 
 @lesson(1, "small", "A small lesson", minutes=5)
 def run(L: Teacher) -> Script:
     engine = L.engine(num_blocks=8, block_size=4, max_num_seqs=2)
-    SPY.engines.append(engine)
+    ENGINES.append(engine)
     engine.add("ada", list(range(20, 26)), max_tokens=8)
     yield L.say("ada has **6** tokens.", focus="blockmap")
     yield L.predict(

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from minivllm.clock import VirtualClock
+from minivllm.clock import Clock, VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
@@ -260,6 +260,27 @@ class FakeRunner:
         return SampledToken(offered[0], best)
 
 
+def fake_engine(
+    num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, *,
+    tokenizer: FakeTokenizer | None = None, clock: Clock | None = None,
+    proposer: Proposer | None = None, **options: object,
+) -> LLMEngine:  # fmt: skip
+    """An engine with a `FakeRunner`, on the virtual clock unless it gets another one."""
+    options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
+    config = EngineConfig(model="fake", check_invariants=True, **options)
+    runner = FakeRunner(num_blocks, config.block_size, max_model_len, vocab_size)
+    tokenizer, clock = tokenizer or FakeTokenizer(), clock or VirtualClock()
+    return LLMEngine(config, runner, tokenizer, clock=clock, proposer=proposer)
+
+
+def run_to_the_end(engine: LLMEngine) -> dict[str, RequestOutput]:
+    """The last output of each request."""
+    outputs: dict[str, RequestOutput] = {}
+    while engine.has_unfinished_requests():
+        outputs |= {output.request_id: output for output in engine.step()}
+    return outputs
+
+
 class WatchedEngine:
     """An engine on the virtual clock, compared with a fold and a reference after each phase."""
 
@@ -273,12 +294,9 @@ class WatchedEngine:
         **options: object,
     ) -> None:
         """predicted: whether the reference knows all that `options` switch on"""
-        options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
-        self.config = EngineConfig(model="fake", check_invariants=True, **options)
-        self.runner = FakeRunner(num_blocks, self.config.block_size, max_model_len, vocab_size)
-        self.engine = LLMEngine(
-            self.config, self.runner, FakeTokenizer(), clock=VirtualClock(), proposer=proposer
-        )
+        sizes = (num_blocks, max_model_len, vocab_size)
+        self.engine = fake_engine(*sizes, proposer=proposer, **options)
+        self.config, self.runner = self.engine.config, self.engine.core.runner.plain
         self.events: list[Event] = []
         self.fold = Fold(self.engine.log_header())
         self.reference = predicted and ReferenceCore(

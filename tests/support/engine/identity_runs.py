@@ -12,6 +12,7 @@ from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.store.model_store import resolve_for_transformers
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from support.engine.engine_fakes import run_to_the_end
 
 TIE = 1e-4
 """Two float32 logits (around 20) closer than this differ by one rounding."""
@@ -53,9 +54,7 @@ def outputs_of(
     params = dataclasses.replace(params, output_kind=RequestOutputKind.FINAL_ONLY)
     for number, token_ids in enumerate(prompts):
         engine.add_request(str(number), {"prompt_token_ids": token_ids}, params)
-    outputs: dict[str, RequestOutput] = {}
-    while engine.has_unfinished_requests():
-        outputs.update((output.request_id, output) for output in engine.step())
+    outputs = run_to_the_end(engine)
     return [outputs[str(number)] for number in range(len(prompts))], engine
 
 

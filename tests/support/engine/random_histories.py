@@ -135,13 +135,10 @@ def letters(rng: random.Random, number: int) -> list[int]:
 class History:
     """One engine and its random requests, aborts and option changes."""
 
-    def __init__(
-        self, flavour: str, seed: int, tiered: bool = False, role: str | None = None
-    ) -> None:
+    def __init__(self, flavour: str, seed: int, tiered: bool = False, role: str = "") -> None:
         self.rng = rng = random.Random(f"{flavour}-{seed}")
         options = dict((TIERED if tiered or role else FLAVOURS)[flavour])
-        if role:
-            options |= {"role": role, "rng": rng}
+        options |= {"role": role, "rng": rng} if role else {}
         if tiered:
             longest = rng.choice([0, 3, 20])
             options["delay"] = partial(rng.randint, 0, longest)
@@ -260,11 +257,11 @@ class History:
         return texts
 
 
-def run_tiered(flavour: str, seeds: range, role: str | None = None) -> Counter:
+def run_tiered(flavour: str, seeds: range, role: str = "") -> Counter:
     """Run histories of `TIERED`. Every fourth is compared with its fold after each phase."""
     kinds: Counter = Counter()
     for seed in seeds:
-        history = History(flavour, seed, tiered=role is None, role=role)
+        history = History(flavour, seed, tiered=not role, role=role)
         if seed % 4:
             history.engine.compare = lambda: None
         kinds += history.run()

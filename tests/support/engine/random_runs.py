@@ -62,28 +62,15 @@ def context_with(*targets: Target) -> Context:
     return context
 
 
-class _StandingStill:
-    """A transport that shows one moment."""
-
-    def __init__(self, model: DashboardModel) -> None:
-        self.view, self.state, self.position, self.speed = model, "live", 0, 1.0
-        self.steps_behind, self.quiet_seconds = 0, 0.0
-        self.recording = _Recording(model)
-        self.source = SimpleNamespace(status=SimpleNamespace(state="live", text=""))
-
-    def event_here(self) -> None:
-        return None
-
-
-class _Recording(list):
-    def __init__(self, model: DashboardModel) -> None:
-        super().__init__()
-        self.head, self.header = model, model.header
-
-
 def standing_at(model: DashboardModel) -> Context:
     """A context whose transport shows this moment."""
-    return Context(_StandingStill(model))
+    recording = type("NoEvents", (list,), {"head": model, "header": model.header})()
+    source = SimpleNamespace(status=SimpleNamespace(state="live", text=""))
+    transport = SimpleNamespace(
+        view=model, state="live", position=0, speed=1.0, steps_behind=0, quiet_seconds=0.0,
+        recording=recording, source=source, event_here=lambda: None,
+    )  # fmt: skip
+    return Context(transport)
 
 
 REQUESTS = st.lists(_REQUEST, min_size=1, max_size=7)

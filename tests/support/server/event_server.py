@@ -65,14 +65,9 @@ class EventServer:
 def serving(*answers: Answer) -> Iterator[EventServer]:
     server = EventServer(list(answers))
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            server.handle(self)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+    methods = {"do_GET": lambda asked: server.handle(asked), "log_message": lambda *said: None}
+    handler = type("Handler", (BaseHTTPRequestHandler,), methods)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listener:
         server.url = f"http://127.0.0.1:{listener.server_port}"
         thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

@@ -6,7 +6,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -15,8 +15,7 @@ import httpx2
 from openai import OpenAI
 from starlette.applications import Starlette
 
-from minivllm.clock import Clock
-from minivllm.config import EngineConfig
+from minivllm.clock import Clock, MonotonicClock
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
@@ -26,7 +25,8 @@ from minivllm.server.feeds.event_hub import EventHub
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 from minivllm.server.service import EngineService
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer
+from support.engine import engine_fakes
+from support.engine.engine_fakes import FakeRunner
 from support.patience import SOON
 
 
@@ -62,11 +62,10 @@ def fake_engine(
     num_blocks: int = 100, max_model_len: int = 200, *, clock: Clock | None = None,
     **options: object,
 ) -> LLMEngine:  # fmt: skip
-    options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
-    config = EngineConfig(model="fake", check_invariants=True, **options)
-    runner = FakeRunner(num_blocks, config.block_size, max_model_len)
-    runner.before = Gate()
-    return LLMEngine(config, runner, FakeTokenizer(), clock=clock)
+    clock = clock or MonotonicClock()
+    engine = engine_fakes.fake_engine(num_blocks, max_model_len, clock=clock, **options)
+    engine.core.runner.plain.before = Gate()
+    return engine
 
 
 @dataclass
@@ -135,6 +134,27 @@ class LiveServer:
     def open_gate(self) -> None:
         if isinstance(self.runner, FakeRunner):
             self.gate.open()
+
+
+def error_of(answer: httpx2.Response) -> tuple[int, str]:
+    """Status and code of an error, which has OpenAI's shape and one sentence."""
+    error = answer.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert 10 < len(error["message"]) < 600 and "Traceback" not in error["message"]
+    return answer.status_code, error["code"]
+
+
+def joined(chunks: Iterable, text_of: Callable[[object], str]) -> dict[int, str]:
+    """The texts of a stream by index; fails unless each choice ends once, with its last chunk."""
+    texts, ended, ids = {}, set(), set()
+    for chunk in chunks:
+        ids.add((chunk.id, chunk.created, chunk.model))
+        for choice in chunk.choices:
+            assert choice.index not in ended
+            texts[choice.index] = texts.get(choice.index, "") + text_of(choice)
+            ended |= {choice.index} if choice.finish_reason is not None else set()
+    assert len(ids) == 1 and ended == texts.keys()
+    return texts
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:

@@ -63,24 +63,13 @@ class MemoryRecording:
         return self.step_of(len(self.all))
 
 
-class MemorySource:
-    """A recording that does not grow."""
-
-    status = SimpleNamespace(state="recording", text="")
-
-    def __init__(self, recording: MemoryRecording) -> None:
-        self.recording = recording
-
-    def poll(self, seconds: float) -> int:
-        return 0
-
-    def close(self) -> None:
-        pass
-
-
 def transport_of(stage, position: int | None = None) -> Transport:
     """A paused transport over all events of a `Stage`, by default at the end."""
-    transport = Transport(MemorySource(MemoryRecording(stage.header, list(stage.events))), "paused")
+    source = SimpleNamespace(
+        recording=MemoryRecording(stage.header, list(stage.events)), poll=lambda seconds: 0,
+        status=SimpleNamespace(state="recording", text=""), close=lambda: None,
+    )  # fmt: skip
+    transport = Transport(source, "paused")
     transport.to_position(len(stage.events) if position is None else position)
     return transport
 

@@ -9,9 +9,10 @@ from support.tui.shown import ROOMS, moments, rows
 
 from minivllm.events import types as ev
 from minivllm.text import id_ranges
+from minivllm.tui.answers.why import why_block
 from minivllm.tui.draw.lines import width_of
 from minivllm.tui.panels import make_panel
-from minivllm.tui.widgets.blocks.cells import signs
+from minivllm.tui.widgets.blocks.cells import block_cells, signs
 from minivllm.tui.widgets.blocks.hostmap import HostMap, _cells
 
 
@@ -32,10 +33,10 @@ def test_the_maps_and_their_arrows_are_those_of_the_fold(two_memories) -> None:
         stores = {} if isinstance(event, ev.StepBegin) else stores
         if isinstance(event, ev.KVStore):
             stores[event.host_block] = event.block_id
-        cached, reads = {b.hash for b in fold.blocks}, [b.ref_cnt for b in fold.host_blocks]
+        cached = {block.hash for block in fold.blocks}
         for at, (block, cell) in enumerate(zip(fold.host_blocks, _cells(model), strict=True)):
             glyph = "·" if block.hash is None else "░" if block.hash in cached else "█"
-            sign = "↑" if reads[at] else "↓" if at in stores else None
+            sign = "↑" if block.ref_cnt else "↓" if at in stores else None
             assert (cell.glyph, cell.sign and cell.sign[0]) == (glyph, sign)
             seen.add(glyph)
         if isinstance(event, ev.BlockEvicted):
@@ -58,3 +59,10 @@ def test_a_run_with_one_memory_has_no_host_map(shared_prefix) -> None:
     (model, _), *_ = moments(shared_prefix.run(1))
     assert rows(HostMap(), model) == ["this run has no second memory"]
     assert "rescued" not in "".join(rows(make_panel("blockmap"), model, 200))
+
+
+def test_a_block_that_is_kept_for_another_engine_is_drawn_as_full(shared_prefix) -> None:
+    *_, (model, end) = moments(shared_prefix.run())
+    model.apply(ev.KVLease(end.seq + 1, end.step, end.t, 0, "r1.0", [3], 9.9))
+    assert block_cells(model)[3].glyph == "█"
+    assert "kept until another engine has read it" in why_block(model, 3)

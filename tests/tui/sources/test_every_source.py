@@ -8,15 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer
+from support.engine.engine_fakes import FakeRunner, fake_engine
 from support.tui import driven_app
 from support.tui.driven_app import all_drawn, drawn, drive, panel, press, settle, told, until
 from textual.pilot import Pilot
 
 from minivllm.cli.serving.engine_control import EngineThreadControl
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
@@ -39,8 +36,7 @@ def is_at(app: DashboardApp, stage, count: int) -> bool:
 
 @contextmanager
 def engine_in_a_thread() -> Iterator[tuple[DashboardApp, EngineThread]]:
-    config = EngineConfig(model="fake", block_size=4, max_num_seqs=4, max_num_batched_tokens=2000)
-    engine = LLMEngine(config, FakeRunner(600, 4), FakeTokenizer(), clock=VirtualClock())
+    engine = fake_engine(600, max_num_seqs=4, max_num_batched_tokens=2000)
     source = InProcessSource(engine.log_header(), codec=MODELS)
     engine.subscribe(source.put)
     with EngineThread(engine, seconds_per_step=0.002) as thread:

@@ -93,38 +93,13 @@ def test_a_file_is_followed_while_it_is_written(tmp_path: Path, shared_prefix, m
     source.close()
 
 
-@pytest.mark.parametrize(
-    ("damage", "num_whole"), [("none", -0), ("a torn end", -1), ("garbage in line 42", 40)]
-)
-def test_a_replay_has_the_events_before_the_damage(log, shared_prefix, damage, num_whole) -> None:
-    lines = log.read_bytes().splitlines(keepends=True)
-    if damage == "a torn end":
-        lines[-1] = lines[-1][:-30]
-    elif damage != "none":
-        lines[41] = b"garbage\n"
-    log.write_bytes(b"".join(lines))
-    source = ReplaySource(log)
-    assert source.status.state == "indexing"
-    poll_until(source, lambda: source.status.state == "recording")
-    assert ("line 42" in source.status.text) == (num_whole > 0) == bool(source.status.text)
-    assert all_events(source) == shared_prefix.events[: num_whole or None]
-    source.close()
-
-
 @pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-def test_a_file_that_is_no_recording_gives_one_sentence(tmp_path, shared_prefix, follow) -> None:
-    contents = {
-        b"Dear diary\n": "is not a minivllm recording",
-        b'{"ev":"meta","schema":"other.trace"}\n': "is not a minivllm recording",
-        b"\x89PNG\r\n\x1a\n\x00\x00": "is not a minivllm recording",
-        encode_header(msgspec.structs.replace(shared_prefix.header, version=99)): "upgrade",
-    }
+def test_a_file_that_is_no_recording_gives_one_sentence(tmp_path, follow) -> None:
     path = tmp_path / "file"
-    for content, fact in contents.items():
-        path.write_bytes(content)
-        with pytest.raises(EventLogError, match=fact) as caught:
-            open_source(str(path), follow=follow)
-        assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    with pytest.raises(EventLogError, match="file is not a minivllm recording") as caught:
+        open_source(str(path), follow=follow)
+    assert "\n" not in str(caught.value)
     with pytest.raises(EventLogError, match="Is a directory"):
         open_source(str(tmp_path), follow=follow)
     source = partial(TailSource, wait=0.05) if follow else ReplaySource

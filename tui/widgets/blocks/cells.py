@@ -97,6 +97,10 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
         full = _cell(FILL[-1], letter, model.hue(letter))
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
             cells[block_id] = full
+    for block_id in chain.from_iterable(fold.leases.values()):
+        if blocks[block_id].ref_cnt == 1:  # no sequence has it: it is kept for another engine
+            letter = model.last_owner_letter(block_id)
+            cells[block_id] = _cell(FILL[-1], letter or EMPTY, model.hue(letter))
     for block_id in shared_blocks(blocks):
         count = blocks[block_id].ref_cnt
         mark = str(count) if count < 10 else SEVERAL

@@ -59,9 +59,10 @@ export class Slots {
     const isLoading = sequence.status === "WAITING_FOR_REMOTE_KVS";
     const isPrefill = share ? share.kind === "prefill" : sequence.num_computed_tokens < known - 1;
     const request = moment.fold.requests.get(sequence.request_id);
-    const done = isPrefill ? sequence.num_computed_tokens / Math.max(known, 1)
+    const computed = isLoading ? numLoaded(moment, seqId, sequence) : sequence.num_computed_tokens;
+    const done = isPrefill ? computed / Math.max(known, 1)
       : sequence.output_token_ids.length / Math.max(request.max_tokens, 1);
-    const progress = isPrefill ? `${sequence.num_computed_tokens}/${known}`
+    const progress = isPrefill ? `${computed}/${known}`
       : `+${sequence.output_token_ids.length}`;
     return node("div", { class: "p-slot-head" },
       letterOf(moment, seqId),
@@ -75,6 +76,12 @@ export class Slots {
         ? node("span", { key: "count", class: "p-warn", title: "preempted" }, `↺${sequence.num_preemptions}`) : null,
       node("span", { key: "table", class: "p-table" }, `blocks ${tail(idRanges(sequence.block_table), 26)}`));
   }
+}
+
+// The tokens that a waiting sequence need not compute once its load has ended.
+function numLoaded({ fold, header }, seqId, sequence) {
+  const hits = sequence.block_table.filter((id) => fold.blocks[id].hash !== null).length;
+  return header.block_size * (hits + (fold.loads.get(seqId)?.block_ids.length ?? 0));
 }
 
 function tail(text, most) {

@@ -37,7 +37,13 @@ export function whyBlock(moment, past, id) {
 
 function held(moment, past, id, block) {
   const owners = moment.owners(id), size = moment.header.block_size;
+  if ([...moment.fold.leases.values()].some((kept) => kept.includes(id))) {
+    return `Block ${id} is kept until another engine has read it, or its lease is over.`;
+  }
   if (!owners.length) {
+    if ([...moment.fold.leases.values()].some((leased) => leased.includes(id))) {
+      return `Block ${id} is kept for another engine, which will decode its prompt.`;
+    }
     return `Block ${id} is in use, but the block table that holds it is not known at this moment.`;
   }
   const [[seqId, logical]] = owners;

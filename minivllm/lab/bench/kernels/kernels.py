@@ -42,10 +42,8 @@ def measure(args: argparse.Namespace) -> Report:
         f"Launched in a row: one of {bench.IN_A_ROW} launches without a pause, like the layers of a"
         " step; `static` as a CUDA graph.",
     ]
-    if result["interpreted"]:
-        notes.append(
-            "INTERPRETED: kernels ran in Python, so the times are not those of any device."
-        )
+    warning = "INTERPRETED: kernels ran in Python, so the times are not those of any device."
+    notes += [warning] * result["interpreted"]
     reasons = {row["name"]: row["reason"] for row in result["left_out"]}
     notes += [f"Left out: {name}: {reason}" for name, reason in reasons.items()]
     title = f"Kernels on {result['device']}, median of {args.runs} runs"

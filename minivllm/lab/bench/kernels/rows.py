@@ -23,6 +23,7 @@ from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
 from minivllm.lab.bench.kernels.runs import PEER, check_same, make_runs
+from minivllm.lab.bench.step.machine import waiting_clock
 from minivllm.lab.common.report import progress_bar
 
 COPY_BYTES = 2 << 30
@@ -57,7 +58,7 @@ def measure_kernels(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                     if (result := run()) is not None:
                         check_same(case, name, result, first.setdefault(case, result.clone()))
                     row |= _times(case, times_of(run), copy)
-                    if case.kernel == "decode" and name != PEER:
+                    if device.type == "cuda" and case.kernel == "decode" and name != PEER:
                         runs = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
                         row |= {"seconds_in_a_row": statistics.median(runs), "runs_in_a_row": runs}
                 except Exception as error:  # a failure must not lose the other results
@@ -112,8 +113,6 @@ def seconds_in_a_row(
 
     as_graph: record the launches as a CUDA graph and replay the graph, as the engine does
     """
-    if device.type != "cuda":
-        return timeit.repeat(function, repeat=num_runs, number=1)
 
     def run() -> None:
         for _ in range(IN_A_ROW):
@@ -126,11 +125,7 @@ def seconds_in_a_row(
         with torch.cuda.graph(graph):
             run()
         replay = graph.replay
-
-    def run_and_wait() -> None:
-        replay()
-        torch.cuda.synchronize(device)
-
     # The device is idle at the start, as in a step that has waited for its sampled tokens.
-    seconds = timeit.repeat(run_and_wait, repeat=WARM_UP_RUNS + num_runs, number=1)
+    now = waiting_clock(timeit.default_timer, device)
+    seconds = timeit.repeat(replay, timer=now, repeat=WARM_UP_RUNS + num_runs, number=1)
     return [run / IN_A_ROW for run in seconds[WARM_UP_RUNS:]]

@@ -36,8 +36,9 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
         case "decode":
             return {**_decode_versions(case, batch), "unified": unified, PEER: peer}
         case "prefill":
-            prefill = partial(_prefill, case, batch)
-            return {"prefill": prefill, "unified": unified, PEER: peer}
+            arguments = _prefill_arguments(case, batch, list(range(case.batch)))
+            prefill = partial(prefill_attention, *arguments)
+            return {"prefill": lambda: prefill, "unified": unified, PEER: peer}
         case "mixed":
             return {"decode + prefill": partial(_mixed, case, batch), "unified": unified}
         case "kv_write":
@@ -80,10 +81,6 @@ def _decode_versions(case: KernelCase, batch: Batch) -> dict[str, Callable[[], R
         "split": lambda: partial(split.decode_split, *arguments, num_splits=num_splits),
         "static": make_static,
     }
-
-
-def _prefill(case: KernelCase, batch: Batch) -> Run:
-    return partial(prefill_attention, *_prefill_arguments(case, batch, list(range(case.batch))))
 
 
 def _mixed(case: KernelCase, batch: Batch) -> Run:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from minivllm.clock import Clock
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import SamplingParams
@@ -74,39 +73,39 @@ def in_turns(
     return rounds
 
 
-def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
-    started = clock.now()
+def timed_step(engine: LLMEngine, now: Callable[[], float]) -> StepPoint:
+    started = now()
     engine.step()
-    return point_of(seconds=clock.now() - started, plan=engine.core.last_plan)
+    return point_of(seconds=now() - started, plan=engine.core.last_plan)
 
 
 def measure_points(
-    engine: LLMEngine, requests: RandomRequests, clock: Clock, batch_sizes: list[int]
+    engine: LLMEngine, requests: RandomRequests, now: Callable[[], float], batch_sizes: list[int]
 ) -> list[StepPoint]:
     """Measure steps of single prompts, of batches, and of prompts that join a decoding batch."""
+
+    def to_the_end() -> Iterator[StepPoint]:
+        while engine.has_unfinished_requests():
+            yield timed_step(engine, now)
+
     points: list[StepPoint] = []
     longest = engine.max_model_len - NUM_DECODES - 1
     prompt_lengths = [length for length in PROMPT_LENGTHS if length <= longest]
     for length in prompt_lengths:
         requests.add(length, max_tokens=NUM_DECODES)
-        points += _run_to_end(engine, clock)
+        points += to_the_end()
     for batch_size in batch_sizes:
         for length in PROMPT_LENGTHS_IN_BATCHES:
             for _ in range(batch_size):
                 requests.add(length, max_tokens=NUM_DECODES)
-            points += _run_to_end(engine, clock)
+            points += to_the_end()
     # The rest of the batch decodes while these prompts arrive one after another.
     for batch_size in {size for size in batch_sizes if size > 1}:
         for _ in range(batch_size - 1):
             requests.add(prompt_lengths[0], max_tokens=2 * len(prompt_lengths))
-        points.append(timed_step(engine, clock))
+        points.append(timed_step(engine, now))
         for length in prompt_lengths:
             requests.add(length, max_tokens=1)
-            points.append(timed_step(engine, clock))
-        points += _run_to_end(engine, clock)
+            points.append(timed_step(engine, now))
+        points += to_the_end()
     return points
-
-
-def _run_to_end(engine: LLMEngine, clock: Clock) -> Iterator[StepPoint]:
-    while engine.has_unfinished_requests():
-        yield timed_step(engine, clock)

@@ -1,6 +1,5 @@
 """`minivllm bench step`: where the time of a step goes, compared with the machine's limits.
 
-    minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
     minivllm bench step --batch-sizes 16 --trace step.json  # then open step.json in ui.perfetto.dev
 
 The steps of one engine are measured in two ways, which take turns:
@@ -27,14 +26,13 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab import bench
 from minivllm.lab.bench.step import parts
-from minivllm.lab.bench.step.points import RandomRequests, in_turns, measure_points
+from minivllm.lab.bench.step.points import RandomRequests, in_turns, measure_points, timed_step
 from minivllm.lab.common.report import Report, add_model_arguments, listed, positive_int, tracked
 
 WARM_UP_STEPS = 3
 NUM_PREFILLS = 5
-EPILOG = (
-    "Parts of a step. " + "; ".join(f"{name}: {what}" for name, what in parts.PARTS.items()) + "."
-)
+_PARTS = "; ".join(f"{name}: {what}" for name, what in parts.PARTS.items())
+EPILOG = f"Parts of a step. {_PARTS}."
 """Below the help."""
 LONGEST_POINT = 1024  # tokens of the longest request of `points.py`, at least
 MeasuredPair = tuple[float, dict[str, float]]
@@ -69,9 +67,7 @@ class StepBench:
         return in_turns(NUM_PREFILLS, self._plain, self._watched, before=before)
 
     def _plain(self) -> float:
-        started = self._now()
-        self.engine.step()
-        return self._now() - started
+        return timed_step(self.engine, self._now).seconds
 
     def _watched(self) -> dict[str, float]:
         stopwatch = parts.Stopwatch(self._now)
@@ -112,7 +108,7 @@ def measure(args: argparse.Namespace) -> Report:
     times = steps.measure_prefills(num_tokens)
     results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
     sizes = args.batch_sizes
-    points = measure_points(engine, steps.requests, clock, sizes) if args.json else []
+    points = measure_points(engine, steps.requests, clock.now, sizes) if args.json else []
     weights = model.decoder.bytes_per_token
     result = {
         "device": model.device.type,

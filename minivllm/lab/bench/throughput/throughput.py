@@ -1,15 +1,11 @@
 """`minivllm bench throughput`: output tokens per second, alone or against peers in the same run.
 
-    minivllm bench throughput --workload ragged --model smollm2 --vs transformers --json
     minivllm bench throughput --workload all --vs vllm --peer-python ~/vllm/bin/python
-    minivllm bench throughput --workload nano-vllm --json      # on a GPU, with dummy weights
 
-All engines load the same weights and get the same token ids. They take turns, and the first round
-is not counted. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run
-in their own Python. llama.cpp cannot read safetensors, so it gets the weights in a temporary GGUF
-file, or the GGUF file that we read too.
-
-The tokens of every round are compared, because a speed says little if the outputs differ.
+All engines load the same weights, get the same token ids and take turns (`rounds.py`). The first
+round is not counted. The tokens of every round are compared, because a speed says little if the
+outputs differ. llama.cpp cannot read safetensors, so it gets the weights in a temporary GGUF file,
+or the GGUF file that we read too.
 """
 
 import argparse
@@ -85,7 +81,11 @@ def measure(args: argparse.Namespace) -> report.Report:
     with ExitStack() as stack, report.progress_bar() as progress:
         # Start peers first, so that our engine is not loaded while they load.
         peers = _peers(pythons, specs, args, device, stack)
-        peers += _engines_in_formats(args, options, stack)
+        for format_ in bench.formats_of(args.formats) if args.formats else ():
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            bench.write_stored_copy(resolve_model(args.model), scratch, format_)
+            own = options | {"quantization": bench.INT8 if format_ == bench.INT8 else None}
+            peers.append(rounds.MinivllmEngine(str(scratch), args.dtype, format_, **own))
         ours = rounds.MinivllmEngine(args.model, args.dtype, **options)
         vocab_size = ours.llm.llm_engine.tokenizer.vocab_size
         rest = rounds.SETTLE_S if any(pythons.values()) else 0.0
@@ -119,9 +119,8 @@ def _workloads(args: argparse.Namespace, device: str) -> list[workloads.Workload
         )
     if args.peer_gguf and args.vs != ["llama.cpp"]:
         raise BenchError("--peer-gguf is for --vs llama.cpp alone: name no other peer.")
-    names = [name for name in workloads.WORKLOADS if name != NANO_VLLM]
-    names = names if args.workload == ALL else [args.workload]
-    specs = [workloads.WORKLOADS[name] for name in names]
+    chosen = workloads.WORKLOADS.keys() - {NANO_VLLM} if args.workload == ALL else {args.workload}
+    specs = [spec for name, spec in workloads.WORKLOADS.items() if name in chosen]
     if args.num_requests:
         specs = [replace(spec, num_requests=args.num_requests) for spec in specs]
     return [workloads.quick(spec) for spec in specs] if args.quick else specs
@@ -168,18 +167,6 @@ def _peers(
         }  # fmt: skip
         peers.append(stack.enter_context(rounds.PeerProcess(name, python, settings)))
     return peers
-
-
-def _engines_in_formats(
-    args: argparse.Namespace, options: dict[str, Any], stack: ExitStack
-) -> list[rounds.BenchEngine]:
-    engines = []
-    for format_ in bench.formats_of(args.formats) if args.formats else ():
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        bench.write_stored_copy(resolve_model(args.model), scratch, format_)
-        own = options | {"quantization": bench.INT8 if format_ == bench.INT8 else None}
-        engines.append(rounds.MinivllmEngine(str(scratch), args.dtype, format_, **own))
-    return engines
 
 
 def _result(

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging
 
-from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
+from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 
 class TransformersPeer:
@@ -14,9 +14,7 @@ class TransformersPeer:
 
     name = "transformers"
 
-    def __init__(
-        self, checkpoint: Path, dtype: str, device: str, batch_size: int = MAX_NUM_SEQS
-    ) -> None:
+    def __init__(self, checkpoint: Path, dtype: str, device: str, batch_size: int) -> None:
         """checkpoint: a directory; without weights, they are random"""
         logging.disable_progress_bar()
         options = {"dtype": getattr(torch, dtype), "attn_implementation": "sdpa"}

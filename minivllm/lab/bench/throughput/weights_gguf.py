@@ -62,15 +62,13 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
     writer = gguf.GGUFWriter(path, arch)
     _add_shape(writer, config)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], config.num_hidden_layers)
-    permuted = {}
-    if arch == "llama":
-        permuted = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     for name, tensor in stream_weights(checkpoint):
         if is_redundant(name, config):
             continue
         array, module = as_float32(tensor).numpy(), name.split(".")[-2]
-        if module in permuted:
-            array = _llama_cpp_rotary_order(array, permuted[module])
+        if arch == "llama" and module in heads:
+            array = _llama_cpp_rotary_order(array, heads[module])
         type_ = gguf.GGMLQuantizationType[_TYPES[dtype] if array.ndim == 2 else "F32"]
         theirs = names.get_name(name, try_suffixes=(".weight", ".bias"))
         writer.add_tensor(theirs, gguf.quants.quantize(array, type_), raw_dtype=type_)

@@ -171,3 +171,16 @@ class BlockPool:
                 self._put_back(block)
             case owners:
                 block.ref_cnt = owners - 1
+
+
+# two-tiers: a loop that walks the chain.
+class SimpleCPUOffloadConnector:
+    def get_num_new_matched_tokens(self, sequence, num_computed_tokens):
+        size, host = self._manager.block_size, self.pool
+        chain = [] if sequence.wants_prompt_logprobs else sequence.block_hashes
+        end = first = num_computed_tokens // size
+        if self._num_ahead is not None and end < len(chain) and host.get_cached_block(chain[end]):
+            self._rescue(self._manager.num_blocks_for(sequence.num_tokens))
+        while end < len(chain) and host.get_cached_block(chain[end]):
+            end += 1
+        return (end - first) * size

@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
+from support.engine.engine_fakes import run_to_the_end
 
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
@@ -21,9 +22,8 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine):
     def tokens(watched: AbstractContextManager) -> list[int]:
         RandomRequests(engine, seed=7).add(20, max_tokens=6)
         with watched:
-            while engine.has_unfinished_requests():
-                outputs = engine.step()
-        return outputs[0].outputs[0].token_ids
+            (output,) = run_to_the_end(engine).values()
+        return output.outputs[0].token_ids
 
     stopwatch = Stopwatch(MonotonicClock().now)
     assert tokens(nullcontext()) == tokens(watch_parts(engine, stopwatch))
@@ -31,7 +31,7 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine):
 
 
 def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(engine):
-    points = measure_points(engine, RandomRequests(engine, seed=0), MonotonicClock(), [1, 4])
+    points = measure_points(engine, RandomRequests(engine, seed=0), MonotonicClock().now, [1, 4])
     kinds = {(p.num_decodes > 0, p.num_scheduled_tokens > p.num_decodes) for p in points}
     assert kinds == {(True, False), (False, True), (True, True)}
     (chunk,) = (point for point in points if not point.num_decodes and point.num_context_tokens)
