@@ -52,20 +52,17 @@ def test_a_recording_of_a_trace_gives_the_trace_again(ours):
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_rule_explains_only_a_scheduler_that_follows_it(rule, tmp_path):
     trace = random_trace(SEEDS[rule.id])
-    mine = recorded(trace, tmp_path / "mine.jsonl")
-    theirs = recorded(trace, tmp_path / "theirs.jsonl", [rule])
-    (found,) = differences(trace, mine, theirs)
+    (found,) = differences(trace, recorded(trace, tmp_path / "theirs.jsonl", [rule]))
     assert found.intended is rule and f"({rule.id}, decision " in str(found)
-    assert list(differences(trace, mine, mine)) == []
+    assert list(differences(trace, recorded(trace, tmp_path / "ours.jsonl"))) == []
 
 
 def test_differences_are_found_up_to_one_that_no_rule_explains(tmp_path):
     trace = random_trace(SEEDS["several"])
-    mine = recorded(trace, tmp_path / "mine.jsonl")
     theirs = recorded(trace, tmp_path / "theirs.jsonl", RULES)
     waits = [event for event in LogReader(theirs) if isinstance(event, ev.RequestDeferred)]
     changed(theirs, other := tmp_path / "other.jsonl", lambda event: [event] * (event != waits[-1]))
-    *explained, last = differences(trace, mine, other)
+    *explained, last = differences(trace, other)
     assert [found.intended.id for found in explained] == ["late-hashes", "goes-on"]
     assert (last.step, last.fact, last.intended) == (waits[-1].step, "waits", None)
     assert waits[-1].reason in str(last) and "vLLM: none" in str(last)

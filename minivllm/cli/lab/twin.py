@@ -47,18 +47,14 @@ def run(args: argparse.Namespace) -> int:
             copyfile(args.trace, theirs)
         else:
             _run_vllm(trace, theirs, getattr(args, "vllm_python", sys.executable))
-        found = list(islice(differences(trace, ours, theirs), None if args.all else 1))
-    if trace.has_drafts:
-        print(DRAFTS)
-    followed = "\nIf minivllm follows vLLM's rule there, "
-    same = f"both schedulers decide the same about all {len(trace.requests)} requests."
-    if not found:
-        print(f"Equal: {same}")
-        return 0
-    print(*found, sep=f"\n{followed}the next difference is:\n")
-    if found[-1].intended and args.all:
-        print(followed + same)
-    return 0 if found[-1].intended else 1
+        found = list(islice(differences(trace, theirs), None if args.all else 1))
+    parts = [DRAFTS] * trace.has_drafts + found
+    is_explained = all(one.intended for one in found)
+    if is_explained and (args.all or not found):
+        equal = "Equal, if minivllm follows vLLM's rules there" if found else "Equal"
+        parts.append(f"{equal}: both schedulers decide the same about every request.")
+    print(*parts, sep="\n\n")
+    return 0 if is_explained else 1
 
 
 def _run_vllm(trace: TwinTrace, recording: Path, python: str) -> None:

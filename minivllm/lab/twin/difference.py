@@ -106,28 +106,28 @@ def first_difference(ours: list[Facts], theirs: list[Facts]) -> Divergence | Non
     return None
 
 
-def differences(trace: TwinTrace, ours: Path, theirs: Path) -> Iterator[Divergence]:
+def differences(trace: TwinTrace, theirs: Path) -> Iterator[Divergence]:
     """The first difference, then the first that is left when minivllm follows vLLM's rule for it,
     and so on. They end when all decisions are equal, or with one that no rule explains.
     """
     vllms, followed = read_steps(theirs), []
-    found = first_difference(read_steps(ours), vllms)
+    found = _first_left(trace, vllms, followed)
     while found is not None:
-        rule, rest = _explained(found, trace, vllms, followed)
+        for rule in [rule for rule in RULES if rule not in followed]:
+            rest = _first_left(trace, vllms, [*followed, rule])
+            if rest is None or rest.place > found.place:
+                break
+        else:
+            yield found
+            return
         yield replace(found, intended=rule)
         found, followed = rest, [*followed, rule]
 
 
-def _explained(
-    found: Divergence, trace: TwinTrace, vllms: list[Facts], followed: list[Intended]
-) -> tuple[Intended | None, Divergence | None]:
-    """The rule without which there is this difference, and the first one that is left with it."""
-    for rule in RULES:
-        if rule not in followed:
-            with TemporaryDirectory() as folder:
-                again = Path(folder, "again.jsonl")
-                run_ours(trace, again, [*followed, rule])
-                rest = first_difference(read_steps(again), vllms)
-            if rest is None or rest.place > found.place:
-                return rule, rest
-    return None, None
+def _first_left(
+    trace: TwinTrace, vllms: list[Facts], followed: list[Intended]
+) -> Divergence | None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "ours.jsonl")
+        run_ours(trace, path, followed)
+        return first_difference(read_steps(path), vllms)

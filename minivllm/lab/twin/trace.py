@@ -76,11 +76,10 @@ def read_trace(path: Path) -> TwinTrace:
     for name, max_tokens in unfinished.items():
         tokens = requests[name].output_token_ids
         tokens += [0] * (max_tokens - len(tokens))
-    is_in_step = header.source.startswith("vLLM") and not header.config["async_scheduling"]
+    is_vllms = header.source.startswith("vLLM") and not header.config["async_scheduling"]
     options = {name: getattr(header, name) for name in OPTIONS}
-    is_vllms = is_in_step and not has_drafts
-    num_blocks, given = header.num_usable_blocks, [*requests.values()]
-    return TwinTrace(num_blocks, options, given, is_vllms, has_drafts)
+    is_vllms &= not has_drafts
+    return TwinTrace(header.num_usable_blocks, options, [*requests.values()], is_vllms, has_drafts)
 
 
 def play(

@@ -17,7 +17,7 @@ from minivllm.vllm.scheduler import RecordingScheduler
 from minivllm.vllm.tap import Tap
 
 STEPS, ROUNDS, MOST = 200, 9, {"max_num_batched_tokens": 4096, "max_model_len": 256}
-PAIRS = 40
+PAIRS = 21
 
 
 def in_turn(tap: Tap, figures_of_a_round: Callable, rounds: int) -> dict[str, list]:
@@ -61,7 +61,7 @@ def serving(model: str, num_seqs: int) -> list[float]:
     """Tokens per second with the recorder to those without, in pairs of short rounds: quartiles."""
     llm = LLM(model, dtype="float32", enforce_eager=True, max_num_seqs=num_seqs, **MOST,
               scheduler_cls=RecordingScheduler)  # fmt: skip
-    params = SamplingParams(temperature=0, max_tokens=16, ignore_eos=True)
+    params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
     def seconds() -> float:
         start = time.perf_counter()
