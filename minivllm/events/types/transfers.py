@@ -78,6 +78,7 @@ class KVReleased(Event, tag="kv.released"):
     """A lease has ended: its blocks may be reused, unless they have other owners."""
 
     lease: int
+    """As in `kv.lease`."""
     why: Literal["read", "expired", "failed"]
     """`failed`: a request that shared a block has failed, so its values may be NaN."""
     rule: ClassVar[str] = "minivllm.kv_transfer.producer:KVProducer._end_lease"
