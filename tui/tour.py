@@ -34,7 +34,7 @@ def _shared(model: DashboardModel) -> Target | None:
 def _preempted(model: DashboardModel) -> Target | None:
     tag = ev.RequestPreempted.__struct_config__.tag
     victims = (entry.owner for entry in reversed(model.log.decisions) if entry.key[1] == tag)
-    return next(map(sequence, victims), None)
+    return next((sequence(who) for who in victims if who in model.fold.waiting), None)
 
 
 STOPS = (
@@ -102,6 +102,8 @@ class Tour:
     def answer(self, command_id: str) -> None:
         if self.is_open and command_id == self.stop.command:
             self.is_answered = True
+        elif self.is_open and command_id == "time.toggle" and not self.is_answered:
+            self.end()  # the run goes on without the key
 
     def end(self) -> None:
         self.is_open, self.is_answered, self.number = False, False, self.number + 1

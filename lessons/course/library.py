@@ -14,7 +14,10 @@ from minivllm.errors import LessonError
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.teacher.script import Lesson
 
-KERNEL_TRACK = "The kernel track, for those who want it: how attention runs on a GPU."
+TRACKS = {
+    "kernels": "The kernel track, for those who want it: how attention runs on a GPU.",
+    "more": "More, in any order: large models and large caches.",
+}
 
 _MODULE = re.compile(r"l(\d\d)_\w+")
 
@@ -43,7 +46,7 @@ def what_comes_next(lesson: Lesson) -> str:
     if not following:
         parts = ["You have finished the course."]
     elif lesson.track == "main" != following[0].track:
-        parts = [f"You have finished the main track. {KERNEL_TRACK} {parts[0]}"]
+        parts = [f"You have finished the main track. {TRACKS[following[0].track]} {parts[0]}"]
     own = [known for known in exercises() if known.lesson == lesson.number and not known.obstacle]
     parts += [
         f"Or write part of it yourself: `minivllm exercise start {work.name}`." for work in own[:1]

@@ -18,7 +18,7 @@ from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events.recording.whole_file import write_whole
-from minivllm.lessons.course.library import KERNEL_TRACK, find_lesson, lessons
+from minivllm.lessons.course.library import TRACKS, find_lesson, lessons
 from minivllm.lessons.shown.recorded import triton_is_here
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -149,7 +149,7 @@ def _print_list(*, ascii: bool) -> None:
     for lesson in lessons():
         if lesson.track != track:
             track = lesson.track
-            print(f"\n{KERNEL_TRACK}")
+            print(f"\n{TRACKS[track]}")
         entry = done.get(lesson.name)
         mark = check if entry is not None and entry.finished else " "
         line = f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}}"

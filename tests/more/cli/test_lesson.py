@@ -12,7 +12,7 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import main
 from minivllm.cli.course import lesson
-from minivllm.lessons.course.library import lessons
+from minivllm.lessons.course.library import TRACKS, lessons
 from minivllm.lessons.teacher.progress import Progress
 
 
@@ -57,7 +57,9 @@ def give(monkeypatch, capsys):
 def test_an_interrupted_lesson_continues_with_its_answers(give, capsys):
     assert "Paging cuts" in give("\n1\n\nq\n"), "nothing was left yet"
     assert main(["lesson", "list"]) == 0
-    assert "To continue: minivllm lesson 4." in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "To continue: minivllm lesson 4." in listed
+    assert [listed.count(heading) for heading in TRACKS.values()] == [1, 1]
     again = give("b\nb\n2\nq\n")
     assert "Paging cuts" not in again
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
