@@ -28,6 +28,10 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
     if (loaded := b.external_prefix_cache_hits - a.external_prefix_cache_hits) > 0:
         again = f"computed {plural(loaded, 'token')} again"
         return f"{slower} {again}, which {faster} loaded from the host's memory"
+    if old.num_usable_blocks < new.num_usable_blocks:
+        lost = a.num_preemptions - b.num_preemptions
+        again = f", and {plural(lost, 'preemption')} cost work" if lost > 0 else ""
+        return f"{slower} had only {old.num_usable_blocks:,} blocks: requests waited for them{again}"
     if a.num_preemptions > b.num_preemptions:
         return f"{slower} preempted {a.num_preemptions} times and computed that work again"
     if slow.max_num_seqs < fast.max_num_seqs:
@@ -36,6 +40,4 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"{b.spec_decode_num_accepted_tokens:,} drafts of {faster} were right"
     if (found := b.prefix_cache_hits - a.prefix_cache_hits) > 0:
         return f"{faster} found {plural(found, 'more token')} in its prefix cache"
-    if old.num_usable_blocks < new.num_usable_blocks:
-        return f"{slower} had only {old.num_usable_blocks:,} blocks, and requests waited for them"
     return f"{slower} took {plural(slow.step, 'step')}, {faster} {fast.step:,}"

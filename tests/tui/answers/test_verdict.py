@@ -14,6 +14,7 @@ from minivllm.tui.answers.verdict import why_faster
         ({"batching": "sequential"}, {}, "served one request after another"),
         ({"batching": "static"}, {}, "waited until the whole batch had ended"),
         ({}, {"num_preemptions": 3}, "preempted 3 times"),
+        ({"num_blocks": 11}, {"num_preemptions": 3}, "requests waited for them, and 3 preemptions"),
         ({}, {"external_prefix_cache_hits": -3}, "computed 3 tokens again, which"),
         ({}, {}, "took 0 steps"),
     ],
@@ -21,7 +22,8 @@ from minivllm.tui.answers.verdict import why_faster
 def test_the_cause_names_the_slower_side(options, counts, cause, memory_pressure) -> None:
     header = structs.replace(memory_pressure.header, max_model_len=32, block_size=4, num_blocks=13)
     fast = Fold(structs.replace(header, config={}))
-    slow = Fold(structs.replace(header, config=options))
+    size = options.get("num_blocks", header.num_blocks)
+    slow = Fold(structs.replace(header, config=options, num_blocks=size))
     for name, count in counts.items():
         setattr(slow.counters, name, count)
     one, two = why_faster(slow, fast, 2.0, "AB"), why_faster(fast, slow, 0.5, "ab")
