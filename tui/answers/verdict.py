@@ -31,7 +31,9 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
     if old.num_usable_blocks < new.num_usable_blocks:
         lost = a.num_preemptions - b.num_preemptions
         again = f", and {plural(lost, 'preemption')} cost work" if lost > 0 else ""
-        return f"{slower} had only {old.num_usable_blocks:,} blocks: requests waited for them{again}"
+        return (
+            f"{slower} had only {old.num_usable_blocks:,} blocks: requests waited for them{again}"
+        )
     if a.num_preemptions > b.num_preemptions:
         return f"{slower} preempted {a.num_preemptions} times and computed that work again"
     if slow.max_num_seqs < fast.max_num_seqs:

@@ -166,6 +166,7 @@ class LookKeys:
         screen = self._app.dashboard_screen
         panels = [panel for panel in screen.panels() if panel.display] if screen else []
         focused = self._app.focused if self._app.focused in panels else None
+        self._app.close_sentences()  # they would be painted over it
         self._app.push_screen(HelpScreen(panels, focused, ascii=self._context.ascii))
 
     def palette(self) -> None:

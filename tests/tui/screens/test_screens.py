@@ -15,6 +15,7 @@ from support.tui.driven_app import (
     settle,
     show_screen,
     source_of,
+    told,
     until,
 )
 from textual.pilot import Pilot
@@ -60,6 +61,9 @@ def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
             await press(pilot, keys)
             check()
             await pilot.press("escape")
+        await press(pilot, "w", "question_mark")
+        assert told(app) == [], "an answer would be painted over the help"
+        await pilot.press("escape")
         for key in ("g", "slash"):
             await pilot.press(key)
             await answer(pilot, HOSTILE)
