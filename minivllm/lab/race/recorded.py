@@ -98,9 +98,9 @@ def read_recorded_run(path: Path) -> RecordedRun:
     notes = ["Both sides write the recording's words. How long a step takes is an estimate."]
     if unfinished := [name for name in kept if name in fold.requests]:
         pieces[unknown] = " …"
-        notes.append(f"Unfinished, go on to max_tokens in unknown words: {_names(unfinished)}.")
+        notes.append(f"{_names(unfinished)} had not ended: the rest is in unknown words.")
     if missing := [name for name in reader.arrived if name not in kept]:
-        notes.append(f"Left out, without a token: {_names(missing)}.")
+        notes.append(f"{_names(missing)} had no token yet: left out.")
     step_times, seconds = _step_times(reader.points)
     work = [0.0, *accumulate(seconds)]
     began = min(work[arrival.num_steps] for arrival in kept.values())
