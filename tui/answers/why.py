@@ -1,4 +1,4 @@
-"""`why`: one sentence, with numbers, about the last selected item (key w).
+"""`why`: one sentence, with numbers, about an item (key w).
 
 The item is a sequence (`why_sequences`), a block, a step or an event. If nothing is
 selected, the sentence is about the most interesting fact of the moment. In a recording, the item
@@ -8,7 +8,7 @@ may not exist yet, or its history may already be dropped; then the sentence says
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_sequences import list_names, reason_to_wait, why_sequence
 from minivllm.tui.answers.why_waited import with_wait
-from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.selection import Target
 from minivllm.tui.state.decisions import experts_read, whose_need
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
@@ -17,15 +17,16 @@ _NEARLY_FULL = 0.1
 """Share of free blocks below which the pool counts as nearly full."""
 
 
-def why(model: DashboardModel, selection: Selection) -> str:
-    target = selection.last
+def why(model: DashboardModel, target: Target | None, *, is_race: bool = False) -> str:
+    """is_race: each answer ends where the recording's did, and not at a limit of its own"""
     if target is None:
         return _of_the_moment(model)
     match target.kind:
         case "sequence":
-            return with_wait(model, target.key, why_sequence(model, target.key))
+            said = why_sequence(model, target.key, is_race=is_race)
+            return with_wait(model, target.key, said)
         case "token":
-            return why_sequence(model, selection.seq_id)
+            return why_sequence(model, target.key)
         case "block":
             return why_block(model, target.key)
         case "step":

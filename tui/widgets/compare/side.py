@@ -9,6 +9,7 @@ from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, pack
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.pace import rate_words
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -101,7 +102,6 @@ class Side(Panel):
 
     def _status(self, model: DashboardModel, own: Transport | None) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
-        ended = own is not None and own.at_end and own.source.status.state in ("recording", "ended")
         run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
         numbers = (
             (f"{counters.generation_tokens:,}", " tokens"),
@@ -109,7 +109,11 @@ class Side(Panel):
             (f"{counters.num_preemptions:,}", " preempted"),
         )
         facts: list[Line] = [
-            (("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")),
+            (
+                ("step ", "muted"),
+                (f"{fold.step:,}", "text*"),
+                (" ■ END" if own is not None and own.is_over else "", "warn"),
+            ),
             ((run, "text*"), (" run ", "muted"), (wait, "text*"), (" wait", "muted")),
             *(((number, "text*"), (words, "muted")) for number, words in numbers),
         ]
@@ -179,8 +183,6 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
 
 _MUCH, _SOME = 0.5, 0.2
 """Waste from which its figure is red, or yellow."""
-_WHOLE = 10
-"""Tokens per second from which the figure has no decimals."""
 
 
 def speed(model: DashboardModel, seconds: float) -> list[Span]:
@@ -190,9 +192,10 @@ def speed(model: DashboardModel, seconds: float) -> list[Span]:
     """
     time = seconds if model.pace.is_timed else model.fold.step
     rate = model.fold.counters.generation_tokens / time if time else 0.0
-    decimals = 0 if rate >= _WHOLE or not rate else 1
-    figure = f"{rate:,.{decimals}f}" if time else "-"
-    return [(figure, "accent*"), (f" output tokens per {model.pace.unit}", "muted")]
+    return [
+        (rate_words(rate) if time else "-", "accent*"),
+        (f" output tokens per {model.pace.unit}", "muted"),
+    ]
 
 
 def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:
