@@ -134,7 +134,7 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "drafts": "{method} {num_speculative_tokens}".format_map(drafts) if drafts else "off",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
-        "blocks": f"{header.num_blocks:,} of {header.block_size}",
+        "blocks": f"{header.num_usable_blocks:,} of {header.block_size}",
         "model": header.model,
         "weights": header.weights or None,
         "longest": header.max_model_len,
