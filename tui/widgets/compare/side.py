@@ -144,6 +144,8 @@ def policy_of(header: LogHeader) -> dict[str, str]:
             for name in ("batch_delay", "batch_size", "dtype", "device", "seed")
         },
     }
+    if header.source:  # a recording of vLLM does not have all of them
+        facts = {name: value for name, value in facts.items() if value is not None}
     return {name: clean(str(value))[-32:] for name, value in facts.items()}
 
 
@@ -156,7 +158,7 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
     """The options that differ, then the others, most important first."""
     own = policy_of(header)
     others = own if other is None else policy_of(other)
-    different = [name for name in own if own[name] != others[name]]
+    different = [name for name in own if own[name] != others.get(name, own[name])]
     items = [[("≠ ", "warn*"), (f"{name} ", "muted"), (own[name], "warn*")] for name in different]
     return items + [
         [(f"{name} ", "faint"), (own[name], "muted")]
