@@ -95,9 +95,9 @@ def _why_event(model: DashboardModel, seq: int) -> str:
         return f"Event {seq:,} is none of the last decisions; s shows the code that emitted it."
     said = "".join(text for text, _ in decision.spans())
     name = f"{decision.name} " if decision.name else ""
-    return (
-        f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows the code that decided it."
-    )
+    by = model.header.source
+    code = f"minivllm's rule for it; {by} decided" if by else "the code that decided it"
+    return f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows {code}."
 
 
 def _of_the_moment(model: DashboardModel) -> str:
@@ -119,10 +119,10 @@ def _of_the_moment(model: DashboardModel) -> str:
         return why_step(model, record.step)
     if fold.waiting:
         return with_wait(model, fold.waiting[0], why_sequence(model, fold.waiting[0]))
-    free = len(fold.free_queue)
-    if fold.running and free <= len(fold.blocks) * _NEARLY_FULL:
+    free, total = len(fold.free_queue), model.header.num_usable_blocks
+    if fold.running and free <= total * _NEARLY_FULL:
         return (
-            f"{free:,} of {plural(len(fold.blocks), 'block')} are free and"
+            f"{free:,} of {plural(total, 'block')} are free and"
             f" {_run(len(fold.running))}: if one needs more blocks than that, the scheduler"
             " preempts a sequence."
         )
@@ -135,7 +135,7 @@ def _of_the_moment(model: DashboardModel) -> str:
             cache = "prefix caching is off"
         return (
             f"{_run(len(fold.running))} and none wait: {free:,} of"
-            f" {plural(len(fold.blocks), 'block')} are free, and {cache}."
+            f" {plural(total, 'block')} are free, and {cache}."
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
@@ -156,6 +156,8 @@ def why_block(model: DashboardModel, block_id: int) -> str:
             f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')},"
             " and the first is 0."
         )
+    if block_id < model.header.reserved_blocks:
+        return f"Block {block_id} is vLLM's null block: no sequence ever gets it."
     block = blocks[block_id]
     if block.ref_cnt > 1:
         return _shared(model, block_id)

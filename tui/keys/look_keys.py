@@ -175,7 +175,9 @@ class LookKeys:
             )
             return
         found = source_of(rule)
-        title, body = found.title, found.syntax(dark=self._app.current_theme.dark)
+        by = self._app.model.header.source
+        title = f"{by} decided this; the rule here: {found.title}" if by else found.title
+        body = found.syntax(dark=self._app.current_theme.dark)
         if self._context.ascii:
             title, body = to_ascii(title), Ascii(body)
         self._app.push_screen(TextScreen(title, body, found.row))

@@ -140,7 +140,7 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "drafts": "{method} {num_speculative_tokens}".format_map(drafts) if drafts else "off",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
-        "blocks": f"{header.num_blocks:,} of {header.block_size}",
+        "blocks": f"{header.num_usable_blocks:,} of {header.block_size}",
         "model": header.model,
         "weights": header.weights or None,
         "longest": header.max_model_len,
@@ -150,6 +150,8 @@ def policy_of(header: LogHeader) -> dict[str, str]:
             for name in ("batch_delay", "batch_size", "dtype", "device", "seed")
         },
     }
+    if header.source:  # a recording of vLLM does not have all of them
+        facts = {name: value for name, value in facts.items() if value is not None}
     return {name: clean(str(value))[-32:] for name, value in facts.items()}
 
 
@@ -165,7 +167,7 @@ _NAMELESS, _NAMED = ("memory", "batching"), 2
 def different(header: LogHeader, other: LogHeader) -> dict[str, str]:
     """The options that differ, most important first."""
     own, others = policy_of(header), policy_of(other)
-    return {name: value for name, value in own.items() if value != others[name]}
+    return {name: value for name, value in own.items() if value != others.get(name, value)}
 
 
 def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
