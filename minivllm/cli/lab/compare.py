@@ -78,8 +78,9 @@ def run(args: argparse.Namespace) -> int:
     with loading(args.model):
         import_module("torch").set_num_threads(args.num_threads)
         model = runtime.load_model(EngineConfig(**common))
-    comes_back = any(side.options.get("kv_transfer_config") for side in sides)
-    default = AGENTS if comes_back else "burst"  # a burst has nothing that a second memory could load
+    # In a burst, nothing comes back that a second memory could load.
+    has_tier = any(side.options.get("kv_transfer_config") for side in sides)
+    default = AGENTS if has_tier else "burst"
     trace = make_trace(args.scenario or default, model.tokenizer, args.seed)
     trace = fitted(trace, model.config.max_position_embeddings)
     usual = EngineConfig(**common, **trace.options)
