@@ -29,6 +29,7 @@ _NO_FOCUS = "No panel has the focus: tab moves the focus, ↑ and ↓ select an 
 _LONGEST_NAME = 60
 _SCREEN_OF = {
     "block": "blocks",
+    "host": "blocks",
     "sequence": "requests",
     "step": "scheduler",
     "event": "events",

@@ -141,6 +141,7 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
         "blocks": f"{header.num_usable_blocks:,} of {header.block_size}",
+        "host": f"{header.num_cpu_blocks:,} blocks" if header.num_cpu_blocks else "none",
         "model": header.model,
         "weights": header.weights or None,
         "longest": header.max_model_len,
