@@ -26,7 +26,6 @@ from support.model.paged_cases import (
     PagedCase,
     Shape,
     assert_close,
-    edge_lengths,
     new_seed,  # noqa: F401  (a fixture)
 )
 from support.model.random_weights import random_weight
@@ -35,7 +34,6 @@ from minivllm.kernels import reference, reference_ops
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
 from minivllm.runtime.model.decoder import Experts
 from minivllm.runtime.model.linear_backend import CpuMatrix, TorchMatrix
-from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import StoredWeight, plain_weight
 
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
@@ -59,7 +57,7 @@ def triton() -> ModuleType:
 )
 def test_every_version_of_decode_attention_equals_the_reference(triton, version, shape, seed):
     """One query for each sequence, whose context ends around the end of a block, or is empty."""
-    case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
+    case = PagedCase(shape, [1, shape.block_size, shape.block_size + 1, 75, 0], seed)
     query = case.decode_query()
     actual = triton.DECODE[version](*case.decode_arguments(query))
     assert_close(actual, case.decode_expected(query), shape.dtype)
@@ -79,7 +77,7 @@ def test_chunks_and_decodes_in_one_launch_equal_the_reference(triton, kernel, sh
 @for_four_shapes
 def test_the_attention_mass_of_every_block_equals_the_reference(triton, shape, seed):
     """The share of a query's attention that goes to each block of its context."""
-    case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
+    case = PagedCase(shape, [1, shape.block_size, shape.block_size + 1, 75, 0], seed)
     exact = case.decode_query()
     query, key_cache, _, *others = case.decode_arguments(exact)
     for window in (0, 21):
@@ -92,9 +90,7 @@ def test_the_attention_mass_of_every_block_equals_the_reference(triton, shape, s
 
 @pytest.mark.parametrize("window", [1, 21])
 @pytest.mark.parametrize("name", ["grouped", "split", "static", "unified", "unified, split"])
-def test_decodes_with_a_window_equal_the_reference_and_read_nothing_before_it(
-    triton, name, window, seed
-):
+def test_decodes_with_a_window_equal_the_reference_and_read_only_it(triton, name, window, seed):
     case = PagedCase(Shape(80, 3, 8), [1, 20, 22, 150, 0], seed)
     query = case.decode_query()
     expected = case.decode_expected(query, window)
@@ -105,9 +101,7 @@ def test_decodes_with_a_window_equal_the_reference_and_read_nothing_before_it(
 
 @pytest.mark.parametrize("window", [21, 40])
 @pytest.mark.parametrize("kernel", ["prefill", "unified", "unified, split"])
-def test_chunks_with_a_window_equal_the_reference_and_read_nothing_before_it(
-    triton, kernel, window, seed
-):
+def test_chunks_with_a_window_equal_the_reference_and_read_only_it(triton, kernel, window, seed):
     case = PagedCase(Shape(64, 3, 8, num_kv_heads=1), [1, 7, 90, 9, 70], seed)
     actual, expected = triton.run_chunks(triton.CHUNKS[kernel], case, [1, 7, 1, 2, 33], window)
     assert_close(actual, expected, torch.float32)
@@ -290,20 +284,6 @@ def test_norms_and_silu_in_c_equal_the_reference(num_rows, size):
         torch.testing.assert_close(ours, theirs, rtol=2e-6, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("shape", [(120, 256), (7, 512)])
-def test_a_product_with_stored_weights_equals_that_of_their_plain_numbers(name, shape):
-    """Every format of weights that the kernel in C reads, and the lookup of single rows."""
-    cpu_ops()
-    weight = random_weight(name, *shape)
-    plain, matrix = weight.dequantize(), CpuMatrix([weight], True)
-    for num_rows in (1, 5, 33):
-        x = torch.randn(num_rows, shape[1])
-        assert_close(matrix.multiply(x), x.double() @ plain.double().T, torch.float32)
-    ids = torch.tensor([shape[0] - 1, 0, 3, 3])
-    assert torch.equal(matrix.rows(ids), plain[ids])
-
-
 @pytest.mark.parametrize("shape", [(144, 576), (7, 33), (112, 1), (16, 32)])
 def test_a_product_in_bfloat16_is_that_of_the_rounded_inputs(shape):
     ops = cpu_ops()
@@ -317,9 +297,7 @@ def test_a_product_in_bfloat16_is_that_of_the_rounded_inputs(shape):
     ("formats", "hidden", "width"),
     [("float32 float32 float32", 33, 40), ("q4_k q6_k q8_0", 256, 256), ("q4_0 q4_0 q4_1", 64, 32)],
 )
-def test_experts_in_c_equal_the_loop_over_them_and_each_token_has_the_same_bits_alone(
-    formats, hidden, width
-):
+def test_experts_in_c_equal_their_loop_and_a_token_has_the_same_bits_alone(formats, hidden, width):
     """Their weights are stored; gate and up can have two formats, and a panel can have padding."""
     ops, shapes = cpu_ops(), ((width, hidden), (width, hidden), (hidden, width))
     each = list(zip(formats.split(), shapes, strict=True))

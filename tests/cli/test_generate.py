@@ -79,9 +79,7 @@ def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm, capsys
     assert result["generated_tokens"] == sum(lengths)
 
 
-def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(
-    llm, capsys, monkeypatch, tmp_path
-):
+def test_prompts_come_from_a_file_or_standard_input_one_a_line(llm, capsys, monkeypatch, tmp_path):
     (tmp_path / "prompts.txt").write_text("Hello\n\nWhat is über?\n", encoding="utf-8")
     options = [*TINY, "--max-tokens", "5", "--json"]
     assert main(["generate", "--file", str(tmp_path / "prompts.txt"), *options]) == 0

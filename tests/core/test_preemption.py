@@ -41,9 +41,7 @@ def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_outpu
     ],
     ids=["two shortages", "two victims for one"],
 )
-def test_after_several_preemptions_waiting_requests_report_the_last_shortage(
-    options, length, shortages
-):
+def test_after_preemptions_waiting_requests_report_the_last_shortage(options, length, shortages):
     engine = WatchedEngine(
         block_size=1, scheduling_policy="priority", enable_prefix_caching=False, **options
     )

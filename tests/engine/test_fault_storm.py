@@ -90,9 +90,7 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
 
 
 @pytest.mark.parametrize(("seed", "num_blocks"), [(0, 30), (1, 100), (2, 30)])
-def test_in_a_storm_only_affected_requests_fail_and_the_others_get_the_same_tokens(
-    seed, num_blocks
-):
+def test_in_a_storm_only_affected_requests_fail_and_the_others_get_their_tokens(seed, num_blocks):
     calm, left, _ = storm(seed, 0.0, num_blocks)
     engine, aborted, dice = storm(seed, 0.05, num_blocks)
     assert aborted == left

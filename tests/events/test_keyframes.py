@@ -28,13 +28,6 @@ def test_memory_is_bounded_by_thinning_out_and_the_first_keyframe_stays():
     assert max(distances) <= 4 * min(distances), "they are spread evenly enough"
 
 
-def test_the_keyframe_before_a_target_has_no_later_event():
-    frames = Keyframes()
-    for count in (0, 7, 20):
-        frames.add(count, count * 10, [b"%d" % count])
-    assert [frames.before(count).count for count in (0, 6, 7, 19, 20, 1000)] == [0, 0, 7, 7, 20, 20]
-
-
 @pytest.mark.parametrize("tiered", [False, True])
 def test_a_keyframe_restores_the_whole_fold(tiered: bool):
     history = History("drafts", 3, tiered=tiered)

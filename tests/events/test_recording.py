@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
+from minivllm.events.fold import fold
 from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.compact import StepDecodes, TokensSampled
 from minivllm.events.recording.keyframes import Keyframes
@@ -104,18 +105,23 @@ def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path):
             (f"block.{verb}", "block_id", 999, "cannot be applied: an earlier event is missing")
             for verb in ("freed", "released", "hit")
         ),
+        ("block.allocated", "seq_id", "nobody", "cannot be applied: an earlier event is missing"),
     ],
 )
 def test_a_number_that_cannot_be_is_damage_and_all_before_it_is_shown(
     recorded, tmp_path, kind, field, value, why
 ):
-    lines = recorded[1].read_bytes().splitlines(keepends=True)
+    engine, path, _ = recorded
+    lines = path.read_bytes().splitlines(keepends=True)
     at = next(i for i in range(20, len(lines)) if f'"{kind}"'.encode() in lines[i])
     lines[at] = msgspec.json.encode(msgspec.json.decode(lines[at]) | {field: value}) + b"\n"
     path = written(tmp_path, lines)
     recording = Recording(path, index=False)
     recording.index_more(float("inf"))
     assert len(recording) == at - 1 and why in recording.damage
+    assert f"is damaged at line {at + 1}: " in recording.damage and recording.index_more(1) == 0
+    before = fold(recording.header, engine.events[: at - 1]).state
+    assert recording.head.state == recording.view_at_event(at - 1).state == before
     export_perfetto(path, BytesIO())  # until the damage
 
 

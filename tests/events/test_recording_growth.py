@@ -40,10 +40,6 @@ def file_of(header: LogHeader, events: list[Event]) -> bytes:
     return encode_header(header) + b"".join(map(encode_event, events))
 
 
-def lines_of(seed: int) -> list[bytes]:
-    return file_of(*trace(seed)).splitlines(keepends=True)
-
-
 def written(tmp_path: Path, data: bytes) -> Path:
     (tmp_path / "log.jsonl").write_bytes(data)
     return tmp_path / "log.jsonl"
@@ -117,9 +113,7 @@ def test_every_answer_of_the_index_equals_a_search_through_all_events(tmp_path):
 
 
 @pytest.mark.parametrize("num_steps", [0, 5])
-def test_a_recording_begun_in_the_middle_of_a_run_gives_the_state_of_the_engine(
-    tmp_path, num_steps
-):
+def test_a_recording_begun_in_the_middle_of_a_run_gives_the_engines_state(tmp_path, num_steps):
     engine = WatchedEngine(num_blocks=10)
     for i in range(5):
         engine.add(f"r{i}", [1, 2, 3, 4, 10 + i], max_tokens=9, n=1 + i % 2)
@@ -149,32 +143,6 @@ def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path):
         file.write(encode_event(events[30]))
     assert index_all(recording) == 0
     assert recording.damage is not None and f"{path} is damaged at line 32" in recording.damage
-
-
-def test_damage_in_the_middle_leaves_earlier_events_intact(tmp_path):
-    header, events = trace(2)
-    lines = lines_of(2)
-    lines[61] = b"\x00\xff not json\n"
-    recording = opened(written(tmp_path, b"".join(lines)), spacing=1000)
-    assert index_all(recording) == len(recording) == 60
-    assert "is damaged at line 62: " in recording.damage and recording.damage.endswith(".")
-    state = fold_all(header, events[:60]).state
-    assert recording.head.state == recording.view_at_event(60).state == state
-    assert recording.index_more(1) == 0
-
-
-def test_an_impossible_event_is_damage_and_is_not_half_applied(tmp_path):
-    header, events = trace(3)
-    lines = lines_of(3)
-    number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
-    lines[number] = lines[number].replace(b'"seq_id":"', b'"seq_id":"nobody of ')
-    recording = opened(written(tmp_path, b"".join(lines)))
-    index_all(recording)
-    sentence = (
-        f"line {number + 1}: event {number - 1}, block.allocated, cannot be applied: an earlier"
-    )
-    assert sentence in recording.damage
-    assert recording.head.state == fold_all(header, events[: number - 1]).state
 
 
 def test_a_line_longer_than_a_batch_is_read_whole(tmp_path):

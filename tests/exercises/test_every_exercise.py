@@ -71,9 +71,7 @@ def first_failure(behaviour: Behaviour) -> str | None:
     [known for known in exercises() if not known.finds_bug and known.name not in NOT_CHEAP],
     ids=lambda exercise: exercise.name,
 )
-def test_the_engine_passes_and_the_stub_and_the_known_mistakes_fail(
-    exercise, tmp_path, monkeypatch
-):
+def test_the_engine_passes_and_the_stub_and_known_mistakes_fail(exercise, tmp_path, monkeypatch):
     behaviours = [
         part._replace(examples=min(part.examples, NUM_CASES)) for part in exercise.behaviours()[:-1]
     ]

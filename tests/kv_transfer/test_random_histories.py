@@ -26,9 +26,7 @@ def test_every_lease_and_load_ends_if_the_other_engine_dies_or_sends_damaged_byt
 
 
 @pytest.mark.parametrize(("flavour", "seed"), [("small pools", 116), ("static batches", 26)])
-def test_beams_let_an_older_request_in_that_they_have_passed_while_it_loaded(
-    flavour: str, seed: int
-):
+def test_beams_let_an_older_request_in_that_they_have_passed_while_it_loaded(flavour, seed):
     """A beam waited for its sibling behind a request that did not fit. The beam was preempted for
     it, went to the front of the queue, and took the blocks again.
     """

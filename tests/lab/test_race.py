@@ -68,9 +68,7 @@ def tokens_of(events: list[ev.Event]) -> dict[str, list[int]]:
     "name",
     ["static+contiguous", "continuous+paged", "sequential", "static+delay", "unchunked", "ngram"],
 )
-def test_every_request_gets_its_recorded_tokens_and_text_and_arrives_after_earlier_work(
-    name, engine, tmp_path
-):
+def test_a_request_gets_its_recorded_tokens_and_arrives_after_earlier_work(name, engine, tmp_path):
     run = read(tmp_path, engine)
     arrivals = {request.request_id: request.at for request in run.requests}
     assert [arrivals[name] for name in ("r0", "r1", "r2")] == [0, 0, 0]

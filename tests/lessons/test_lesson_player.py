@@ -122,9 +122,7 @@ def test_a_lesson_waits_for_an_answer_and_ignores_nonsense(player):
 
 
 @pytest.mark.parametrize(("given", "foreseen"), [("1", True), ("5", False)])
-def test_a_wrong_answer_gets_the_sentence_of_its_misconception_and_is_final(
-    player, given, foreseen
-):
+def test_a_wrong_answer_gets_its_misconceptions_sentence_and_is_final(player, given, foreseen):
     player.forward()
     player.answer(given)
     assert player.page.right is False and "2 blocks" in player.page.text
@@ -149,8 +147,6 @@ def test_a_guess_of_a_measured_number_may_be_slightly_off():
     assert question.verdict(109, 100).right
     assert not question.verdict(111, 100).right
     assert question.read("109 %") == 109
-
-
-def test_a_choice_with_a_comma_can_be_typed():
+    # And a choice may have a comma.
     question = Predict(question="?", answer=lambda: "no", why={}, choices=("none, all wait", "no"))
     assert question.read("None, all wait") == "none, all wait"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support.model.needs import cpu_ops
-from support.model.one_thread import one_thread
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.tiny_models import (
     PlannedRunner,
     config_of,
@@ -15,8 +15,6 @@ from support.model.tiny_models import (
 from minivllm.runtime.cpu.layers import CpuLayers
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.step_result import WATCH_NOTHING, Watch
-
-__all__ = ["one_thread"]
 
 KINDS = [("float32", "auto"), ("float32", "int8"), ("bfloat16", "auto")]
 ONE_BY_ONE = ["rms_norm", "silu_and_mul", "rotary_and_cache"]

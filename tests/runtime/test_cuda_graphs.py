@@ -9,15 +9,13 @@ from itertools import pairwise
 import pytest
 import torch
 from support.model.needs import interpreted
-from support.model.one_thread import one_thread
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.tiny_models import PlannedRunner, load_into_ours, make_peer
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.runtime import cuda_graphs
 from minivllm.runtime.cuda_graphs import MAX_ROWS_WITH_DRAFTS, max_num_rows, padded_sizes
-
-__all__ = ["one_thread"]
 
 
 @pytest.mark.parametrize("most", [1, 7, 256, 4096])

@@ -115,9 +115,7 @@ SPECULATIONS = [
 
 
 @pytest.mark.parametrize("speculative_config", SPECULATIONS)
-def test_a_model_that_wants_to_end_must_wait_until_its_grammar_may(
-    generate: Callable[..., FollowedRun], house, speculative_config: SpeculativeConfig | None
-) -> None:
+def test_a_model_that_wants_to_end_waits_until_its_grammar_may(generate, house, speculative_config):
     ends = house.tokenizer.eos_token_ids
     eager = {"logit_bias": dict.fromkeys(ends, 100.0), "temperature": 1.0}
     forms = [{"regex": "[a-z]{5,9}"}, {"choice": ["fox", "fox and hen"]}, FORMS[0]]

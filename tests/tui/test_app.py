@@ -115,9 +115,7 @@ def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix
     drive(app, script)
 
 
-def test_frames_are_left_out_where_drawing_is_slow_but_no_change_is(
-    memory_pressure, monkeypatch
-) -> None:
+def test_frames_are_left_out_where_drawing_is_slow_but_no_change_is(memory_pressure, monkeypatch):
     app, draws = app_for(memory_pressure.run(20), state="paused"), []
 
     async def script(pilot: Pilot) -> None:

@@ -18,7 +18,7 @@ def with_experts(stage: object, counts: list[list[int]]) -> tuple[DashboardModel
 
 
 def test_each_layer_with_experts_has_a_row_and_an_unread_expert_a_dot(shared_prefix) -> None:
-    model, _ = with_experts(shared_prefix, [[2, 0, 1, 1], [], [0, 3, 12, 1]])
+    model, event = with_experts(shared_prefix, [[2, 0, 1, 1], [], [0, 3, 12, 1]])
     assert rows(ExpertMap(), model, 40, 6) == [
         "layer    0    1    2    3", "    0    2    ·    1    1", "    2    ·    3   12    1",
     ]  # fmt: skip
@@ -27,10 +27,7 @@ def test_each_layer_with_experts_has_a_row_and_an_unread_expert_a_dot(shared_pre
     assert rows(ExpertMap(), model, 20, 6)[2] == "    2  ·  3 12  1"
     assert rows(ExpertMap(), model, 15, 6)[2] == "   2 ·▂█▁"
     assert rows(ExpertMap(), model, 40, 2)[1] == "+ 2 more layers"
-
-
-def test_w_the_title_and_the_list_of_events_say_how_many_experts_a_step_reads(shared_prefix):
-    model, event = with_experts(shared_prefix, [[2, 0, 1, 1], [], [0, 3, 12, 1]])
+    # And w, the title and the list of events say how many experts the step reads.
     assert why_step(model, event.step).endswith(" It read 6 of 8 experts.")
     assert "experts" not in why_step(model, event.step - 1)
     assert ExpertMap().title(model, 80) == f"Experts  step {event.step} reads 6 of 8"

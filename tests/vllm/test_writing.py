@@ -160,9 +160,7 @@ def test_an_earlier_recording_is_kept_and_a_second_engine_is_refused(tmp_path: P
     assert Recording(path).head.waiting == [] and len(Recording(path)) == 3
 
 
-def test_on_a_full_disk_the_recording_is_whole_up_to_the_last_call_and_the_tap_is_told(
-    tmp_path: Path,
-):
+def test_on_a_full_disk_the_recording_is_whole_up_to_the_last_call_and_the_tap_is_told(tmp_path):
     path = tmp_path / "run.jsonl"
     writer = Writer(str(path), HEADER, texts())
     arrive(writer, "ab")

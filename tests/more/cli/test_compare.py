@@ -57,9 +57,7 @@ def test_a_model_that_drafts_for_itself_is_always_right_and_needs_fewer_steps(ca
         ("--scenario burst --kv-budget 163840", "reserves max_model_len"),
     ],
 )
-def test_a_side_that_cannot_run_is_refused_before_the_other_has_run(
-    capsys, tmp_path, arguments, sentence
-):
+def test_a_side_that_cannot_run_is_refused_before_any_runs(capsys, tmp_path, arguments, sentence):
     record = ("--record", str(tmp_path / "folder"))
     assert cli.main(["compare", "--model", "tiny-random", *arguments.split(), *record]) > 0
     captured = capsys.readouterr()

@@ -43,9 +43,7 @@ def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(tmp_path):
 # ---- facts for scripts ----
 
 
-def test_once_prints_running_and_waiting_requests_with_reasons_and_no_terminal_codes(
-    capsys, tmp_path
-):
+def test_once_prints_all_requests_with_reasons_and_no_terminal_codes(capsys, tmp_path):
     log, recording = tmp_path / "run.jsonl", Recording(LOG)
     events = recording.events(0, len(recording))
     step = [event.step for event in events if isinstance(event, RequestPreempted)][1] + 1
@@ -129,7 +127,9 @@ def test_a_source_that_cannot_be_opened_gives_one_sentence_and_status_1(
     Path("foreign.jsonl").write_bytes(b'{"level": "info", "message": "hello"}\n')
     newer = LOG.read_bytes().replace(b'"ev":"meta"', b'"ev":"meta","version":99', 1)
     Path("newer.jsonl").write_bytes(newer)
-    sources = ["no-such.jsonl", "foreign.jsonl"]
+    Path("empty.jsonl").touch()
+    Path("folder").mkdir()
+    sources = ["no-such.jsonl", "foreign.jsonl", "empty.jsonl", "folder"]
     sources += ["http://127.0.0.1:9"] if command == "attach" else ["newer.jsonl"]
     for source in sources:
         assert main([*command.split(), source]) == 1
@@ -150,9 +150,7 @@ def test_a_source_that_cannot_be_opened_gives_one_sentence_and_status_1(
         "compare --model tiny-random --scenario burst --record FOLDER",
     ],
 )
-def test_a_command_fails_when_the_disk_is_full_and_says_from_which_step_on(
-    command, tmp_path, capsys
-):
+def test_a_command_fails_when_the_disk_is_full_and_says_from_which_step(command, tmp_path, capsys):
     file = tmp_path / "a.jsonl"
     command = command.replace("FILE", str(file)).replace("FOLDER", str(tmp_path))
     with files_no_larger_than(64 << 10):

@@ -86,9 +86,7 @@ def failed(result: Result) -> dict[str, str]:
         (FORKS, "raised", "at most 5 processes"),
     ],
 )
-def test_a_failure_in_one_behaviour_costs_no_other_and_leaves_no_process(
-    submit, statement, kind, words
-):
+def test_a_failure_costs_no_other_behaviour_and_leaves_no_process(submit, statement, kind, words):
     submission = submit(only_in_double_frees(statement))
     result = check(EXERCISE, submission)
     assert not runs(str(submission))

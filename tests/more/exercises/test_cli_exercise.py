@@ -23,9 +23,7 @@ def file(home: Path) -> Path:
     return home / "workspace" / "block-pool" / "block_pool.py"
 
 
-def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_is_green(
-    file, capsys
-):
+def test_the_first_check_is_red_as_announced_and_the_engines_own_source_is_green(file, capsys):
     assert main(["exercise", "check", "block-pool"]) == 1
     told = capsys.readouterr().out
     number = file.read_text().partition("# TODO block-pool")[0].count("\n") + 1

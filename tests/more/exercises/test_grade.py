@@ -92,9 +92,7 @@ def test_grading_goes_on_after_every_kind_of_bad_file_and_loses_none(tmp_path):
         assert (folder / student / EXERCISE.student_file).read_text() == text
 
 
-def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(
-    submissions, tmp_path, capsys
-):
+def test_one_students_folder_gives_one_file_and_an_empty_folder_none(submissions, tmp_path, capsys):
     path = tmp_path / "results.json"
     assert main([*GRADE, str(submissions / "ada"), "--json", str(path)]) == 0
     assert json.loads(path.read_text())["score"] == 7, "as Gradescope wants it"
@@ -104,9 +102,7 @@ def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(
         assert words in capsys.readouterr().err
 
 
-def test_an_error_of_the_checker_itself_costs_one_student_and_not_the_class(
-    submissions, tmp_path, monkeypatch
-):
+def test_an_error_of_the_checker_costs_one_student_and_no_other(submissions, tmp_path, monkeypatch):
     good_check = grading.check
 
     def check(exercise, submission, **options):

@@ -121,9 +121,7 @@ CACHED = "position < sequence.num_cached_tokens"
         ("slot-mapping", CACHED, "position - start < sequence.num_cached_tokens"),
     ],
 )
-def test_a_fault_that_only_resembles_a_known_mistake_gets_no_diagnosis(
-    name, ours, theirs, tmp_path
-):
+def test_a_fault_that_resembles_a_known_mistake_gets_no_diagnosis(name, ours, theirs, tmp_path):
     exercise = find_exercise(name)
     file = tmp_path / exercise.student_file
     file.write_text(changed(exercise, ours, theirs), encoding="utf-8")

@@ -2,9 +2,6 @@
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
 from minivllm.config import EngineConfig
@@ -27,11 +24,3 @@ def test_a_checkpoint_is_complete_in_bf16_and_readable_for_every_user(checkpoint
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
     load_model(EngineConfig(model=str(checkpoint), device="cpu"))
     assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text())
-def test_any_text_is_the_same_after_encoding_and_decoding(checkpoint, text):
-    tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
-    ids = tokenizer.encode(text, add_special_tokens=False).ids
-    assert tokenizer.decode(ids, skip_special_tokens=False) == text

@@ -46,9 +46,7 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> list[torch.cuda.CUDAGraph]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("num_blocks", [64, 12])
-def test_greedy_tokens_on_cuda_equal_those_on_the_cpu(
-    tiny_random_path, num_blocks, backend, replays
-):
+def test_greedy_tokens_on_cuda_equal_those_on_a_cpu(tiny_random_path, num_blocks, backend, replays):
     params = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
     tokens = {}
     for device, options in (("cpu", {}), ("cuda", BACKENDS[backend])):
@@ -75,9 +73,7 @@ def smollm2_on_cuda(smollm2_path) -> LoadedModel:
 
 @pytest.mark.parametrize("enforce_eager", [False, True], ids=["graphs", "eager"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_tokens_with_triton_equal_those_of_transformers(
-    schedule, enforce_eager, smollm2_on_cuda, replays
-):
+def test_triton_gives_the_tokens_of_transformers(schedule, enforce_eager, smollm2_on_cuda, replays):
     peer = identity_runs.peer_of("smollm2")
     *short, long, _ = prompts_for(smollm2_on_cuda.tokenizer)
     # The preempting schedule's pool cannot hold the long prompt.

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.events.recording.recording import Recording
-from minivllm.events.types import SCHEMA_NAME
-from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[3]
@@ -21,22 +18,6 @@ def test_each_scenario_has_a_recording_of_a_size_that_every_clone_can_hold():
     names = {path.stem for path in RECORDINGS.glob("*.jsonl")}
     assert names == {"choice", *SCENARIOS}
     assert all(path.stat().st_size < 520_000 for path in RECORDINGS.rglob("*.jsonl"))
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_committed_recording_opens_and_folds_to_its_end(name):
-    recording = Recording(RECORDINGS / f"{name}.jsonl")
-    header, scenario = recording.header, for_the_house_model(SCENARIOS[name])
-    assert (header.schema, header.version) == (SCHEMA_NAME, 1)
-    assert (header.model, header.clock) == ("house", "virtual")
-    assert header.wall == header.mono == 0.0
-    assert header.config["device"] == "cpu" and header.config["dtype"] == "float32"
-    assert header.num_blocks == scenario.options["num_gpu_blocks_override"]
-    fold = recording.view_at_event(len(recording))
-    assert fold.requests == {} and fold.sequences == {}, "every request has finished"
-    assert fold.counters.finished_requests == len(scenario.arrivals)
-    assert fold.counters.invariant_violations == 0 and fold.lost_events == 0
-    assert fold.t == pytest.approx((fold.step - 1) * 0.01)
 
 
 SCORES = {"logit", "processed_logit", "logprob", "logprobs", "running_max", "weights"}

@@ -64,9 +64,7 @@ def report(monkeypatch: pytest.MonkeyPatch, cache: Path) -> str:
     return said[0]
 
 
-def test_a_compiler_or_folder_that_cannot_be_used_costs_one_sentence_and_speed(
-    tmp_path, monkeypatch
-):
+def test_a_compiler_or_folder_that_cannot_be_used_costs_a_sentence_and_speed(tmp_path, monkeypatch):
     cpu_ops()
     for compiler, why in bad_compilers(tmp_path).items():
         monkeypatch.setenv("CC", compiler)

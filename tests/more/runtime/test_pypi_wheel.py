@@ -22,9 +22,7 @@ def offline(monkeypatch, tmp_path) -> Path:
     return index
 
 
-def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencies(
-    offline, tmp_path, capfd
-):
+def test_pip_fetches_the_wheel_by_the_users_settings_without_dependencies(offline, tmp_path, capfd):
     wheel = write_wheel(offline)
     target = tmp_path / "target"
     target.mkdir()

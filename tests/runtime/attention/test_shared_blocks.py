@@ -1,15 +1,13 @@
 """A shared block is never written: real tensors are checked while sequences share blocks."""
 
 import torch
-from support.model.one_thread import one_thread
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import SamplingParams
-
-__all__ = ["one_thread"]
 
 PREFIX = list(range(10, 31))
 REQUESTS = {

@@ -24,18 +24,6 @@ def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
 both_backends = pytest.mark.parametrize("make", [BackendCase, CpuCase], ids=["torch", "cpu"])
 
 
-@both_backends
-@pytest.mark.parametrize(("block_size", "group"), [(1, 3), (4, 7), (16, 1), (96, 4)])
-def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
-    block_size, group, make
-):
-    lengths = sorted(
-        {1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0}
-    )
-    check(make([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
-    check(make([Seq(lengths[-1] - 1)], block_size=block_size, group=group))
-
-
 @pytest.mark.parametrize(
     ("dtype", "group"), [(torch.float32, 7), (torch.bfloat16, 3), (torch.float16, 1)]
 )

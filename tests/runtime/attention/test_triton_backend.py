@@ -6,7 +6,7 @@ import support.model.needs_triton  # noqa: F401
 import torch
 from support.model.attention_cases import HEAD_SIZE, Seq, StepCase
 from support.model.needs import INTERPRETED
-from support.model.one_thread import one_thread
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.paged_cases import DEVICE
 
 from minivllm.core.scheduler_output import BlockCopy
@@ -16,8 +16,6 @@ from minivllm.runtime.attention.backend import choose_attention_backend
 from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-
-__all__ = ["one_thread"]
 
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 

@@ -212,9 +212,7 @@ def check_traces(model, backend, keep_samples):
 
 @interpreted
 @pytest.mark.parametrize("name", ["model", "windowed"])
-def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(
-    name, request, keep_samples
-):
+def test_a_traced_decode_reads_its_table_and_ends_with_torchs_softmax(name, request, keep_samples):
     check_traces(request.getfixturevalue(name), "torch", keep_samples)
 
 

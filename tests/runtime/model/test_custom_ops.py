@@ -3,14 +3,12 @@
 import pytest
 import torch
 from support.model.needs import NO_TRITON, cpu_ops
-from support.model.one_thread import one_thread
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.tiny_models import PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.runtime.model.custom_ops import ALL_KERNELS, DecoderOps, choose_kernels, make_ops
-
-__all__ = ["one_thread"]
 
 
 def check_fused(name: str, backend: str, asked: str) -> None:

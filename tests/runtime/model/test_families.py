@@ -21,9 +21,7 @@ def save(peer, directory, tiny_random_path) -> None:
 
 
 @pytest.mark.parametrize("name", PEERS + MORE_PEERS)
-def test_a_checkpoint_writes_the_tokens_of_transformers_under_pressure(
-    name, tmp_path, tiny_random_path
-):
+def test_under_pressure_a_checkpoint_writes_transformers_tokens(name, tmp_path, tiny_random_path):
     """Prompts of mixed lengths run in chunks; two share a prefix; the pool is too small for all."""
     peer = make_peer(name)
     save(peer, tmp_path, tiny_random_path)

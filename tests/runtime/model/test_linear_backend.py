@@ -17,9 +17,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("name", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(64, 48), (7, 33), (1000, 16)])
-def test_all_backends_give_the_product_of_the_plain_weight_and_the_rows_of_a_table(
-    name, dtype, shape
-):
+def test_all_backends_give_the_product_of_the_plain_weight_and_its_rows(name, dtype, shape):
     """Inputs and results are float32, whatever the dtype of the weight."""
     if name == "cpu":
         cpu_ops()

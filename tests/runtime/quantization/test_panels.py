@@ -3,6 +3,7 @@
 import pytest
 import torch
 from support.model.needs import cpu_ops
+from support.model.paged_cases import assert_close
 from support.model.random_weights import random_weight
 
 from minivllm.runtime.model.linear_backend import CpuMatrix
@@ -28,7 +29,8 @@ def assert_same_bits(parts: list[StoredWeight]) -> None:
         torch.set_num_threads(1 + num_rows % 2)
         product = stored.multiply(x)
         assert torch.equal(product, in_float32.multiply(x)), f"{num_rows} rows"
-        torch.testing.assert_close(product, x @ plain.T, rtol=1e-3, atol=1e-3)
+        if num_rows:
+            assert_close(product, x.double() @ plain.double().T, torch.float32)
     assert torch.equal(torch.cat([stored.multiply(row[None]) for row in x[:20]]), product[:20])
     ids = torch.tensor([len(plain) - 1, 0, 3, 3, *range(len(plain))])
     assert torch.equal(stored.rows(ids), plain[ids])
@@ -40,9 +42,7 @@ def test_stored_weights_give_the_bits_of_float32(name, shape):
     assert_same_bits([random_weight(name, *shape)])
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, format_ in FORMATS.items() if format_.block_size == 1]
-)
+@pytest.mark.parametrize("name", [name for name in FORMATS if FORMATS[name].block_size == 1])
 def test_a_format_without_blocks_takes_any_number_of_inputs(name):
     for in_features in (1, 33):
         assert_same_bits([random_weight(name, 20, in_features)])

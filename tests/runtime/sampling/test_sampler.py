@@ -66,9 +66,7 @@ def test_greedy_tokens_equal_argmax_with_ties_and_bad_numbers(vocab):
 # ---- independence of the batch ----
 
 
-def test_every_row_gets_the_same_token_alone_in_any_chunks_and_beside_any_global_generator(
-    monkeypatch,
-):
+def test_a_row_gets_the_same_token_alone_in_any_chunks_and_with_any_global_generator(monkeypatch):
     sequences = varied_sequences()
     logits = random_logits(len(sequences), 2000)
     before = logits.clone()

@@ -53,9 +53,7 @@ rows = st.tuples(
 @pytest.mark.parametrize("first_head", [1, 256])
 @given(batch=st.lists(rows, min_size=1, max_size=6), engine_seed=st.integers(0, 5))
 @settings(max_examples=40)
-def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(
-    first_head, batch, engine_seed
-):
+def test_any_batch_gives_the_tokens_of_the_definitions_row_by_row(first_head, batch, engine_seed):
     sequences = [sequence for _, sequence in batch]
     expected = []
     for values, sequence in batch:

@@ -14,7 +14,7 @@ from gguf import GGMLQuantizationType
 from support.model import gguf_files
 from support.model.gguf_files import CHAT_TEMPLATE, HEAD_SIZE, hf_config, write_gguf
 from support.model.tiny_models import PlannedRunner
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from minivllm.config import EngineConfig
@@ -42,7 +42,7 @@ def convert(path: Path, directory: Path) -> dict[str, np.ndarray]:
     ("arch", "type_"),
     [("llama", "Q8_0"), ("llama", "BF16"), *((a, "Q4_1") for a in KNOWN_TO_TRANSFORMERS)],
 )
-def test_quantized_weights_and_config_equal_those_of_transformers(tmp_path, arch, type_):
+def test_quantized_weights_equal_those_of_transformers(tmp_path, arch, type_):
     path = tmp_path / "m.gguf"
     write_gguf(path, arch, type_=GGMLQuantizationType[type_])
     convert(path, tmp_path / "out")
@@ -51,17 +51,6 @@ def test_quantized_weights_and_config_equal_those_of_transformers(tmp_path, arch
     weights = model.state_dict()
     assert weights.keys() == found.keys()
     assert all(torch.equal(weights[name], tensor) for name, tensor in found.items())
-
-    ours = model.config.to_dict()
-    theirs = AutoConfig.from_pretrained(tmp_path, gguf_file="m.gguf").to_dict()
-    same = ["model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"]
-    same += ["num_attention_heads", "num_key_value_heads", "rms_norm_eps", "bos_token_id"]
-    same += ["max_position_embeddings", "tie_word_embeddings", "eos_token_id"]
-    # For Qwen3, transformers always assumes heads of 128; Qwen2 has no such setting. It reads no
-    # factors of Phi-4-mini's and Gemma 3's rotation.
-    same += ["head_dim"] if arch in ("llama", "gemma3", "qwen3moe") else []
-    same += [] if arch in ("phi3", "gemma3") else ["rope_parameters"]
-    assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
 
 
 @pytest.mark.parametrize("pre, digits", [("gpt-2", ["12"]), ("smollm", ["1", "2"])])
@@ -79,9 +68,7 @@ def test_transformers_reads_the_tokenizer_its_template_and_its_end_tokens(tmp_pa
 
 @pytest.mark.parametrize("type_", ["Q8_0", "Q4_0", "BF16"])
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_stored_blocks_write_the_tokens_of_their_numbers_though_rows_are_reordered(
-    tmp_path, arch, type_
-):
+def test_stored_blocks_in_another_order_write_the_tokens_of_their_numbers(tmp_path, arch, type_):
     path, stored, plain = tmp_path / "m.gguf", tmp_path / "stored", tmp_path / "plain"
     write_gguf(path, arch, type_=GGMLQuantizationType[type_])
     convert(path, plain)
@@ -135,13 +122,14 @@ def assert_computes(directory: Path, config: PreTrainedConfig, weights: dict[str
     assert torch.allclose(logits[0], expected[-1], atol=1e-4 * float(expected.abs().max()))
     theirs, loading = AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
     assert not any(loading.values())
+    assert (theirs.config.bos_token_id, theirs.config.eos_token_id) == (1, 2)
+    assert theirs.config.max_position_embeddings == config.max_position_embeddings
+    assert theirs.config.rms_norm_eps == pytest.approx(config.rms_norm_eps)
     assert torch.allclose(theirs(prompt).logits[0], expected, atol=1e-3)
 
 
 @pytest.mark.parametrize(("arch", "tied"), [("llama", True), *((a, False) for a in ARCHITECTURES)])
-def test_a_file_has_the_weights_and_computes_the_logits_of_the_same_model_as_safetensors(
-    tmp_path, arch, tied
-):
+def test_a_file_has_the_weights_and_logits_of_the_same_model_as_safetensors(tmp_path, arch, tied):
     weights = write_gguf(tmp_path / "m.gguf", arch, tied=tied)
     converted = convert(tmp_path / "m.gguf", tmp_path / "out")
     assert converted.keys() == weights.keys()

@@ -165,9 +165,7 @@ def test_a_pattern_that_takes_too_long_refuses_the_text(tmp_path, tiny_random_pa
     assert tokenizer.encode("b")
 
 
-def test_ids_beyond_the_models_embedding_are_not_in_the_vocabulary_and_end_nothing(
-    tmp_path, tiny_random_path
-):
+def test_ids_beyond_the_embedding_are_in_no_vocabulary_and_end_nothing(tmp_path, tiny_random_path):
     config = {"vocab_size": 200, "eos_token_id": 7}
     directory = copied(
         tiny_random_path, tmp_path, config=config,

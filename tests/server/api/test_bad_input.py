@@ -32,7 +32,8 @@ BAD = [
     ({"prompt": [[1], [-1]]}, "prompt[1][0]", ">= 0"),
     ({"prompt": [[1], [100]]}, "prompt", "token id"),
     ({"prompt": ["x"] * 65}, "prompt", "64"),
-    ({"prompt": "x" * 300}, "prompt", "200"),
+    ({"prompt": ["fits", "x" * 200, "fits"]}, "prompt", "200"),  # and none of them is queued
+    ({"prompt": ["fits", "x" * 201, "fits"]}, "prompt", "200"),
     ({"max_tokens": 5, "min_tokens": 6}, "min_tokens", "max_tokens"),
     ({"max_tokens": 0}, "max_tokens", "echo"),
     ({"max_tokens": "5"}, "max_tokens", "expected `int | null`, got `str`"),
@@ -82,13 +83,12 @@ def check_refusal(live: LiveServer, path: str, content: bytes) -> dict:
 
 
 @pytest.mark.parametrize(("fields", "param", "words"), BAD, ids=range(len(BAD)))
-def test_a_bad_request_is_refused_under_the_clients_name_in_one_sentence(
-    live, fields, param, words
-):
+def test_a_bad_request_is_refused_under_the_clients_name_in_a_sentence(live, fields, param, words):
     error = check_refusal(live, "/v1/completions", json.dumps({"prompt": "x", **fields}).encode())
     assert error["status"] == (404 if param == "model" else 400)
     assert error["param"] == param
     assert words in error["message"] and error["message"].count(". ") == 0
+    assert (error["code"] == "context_length_exceeded") == (words == "200")
     assert "dictionary" not in error["message"], "the client sent JSON"
 
 

@@ -43,8 +43,7 @@ qwen, r1 = (parser(tool_calls.plain_text, name) for name in ("qwen3", "deepseek_
 forced, named = parser(tool_calls.forced_calls), parser(partial(tool_calls.named_call, "f"))
 CASES: list[tuple[partial[MessageParser], str, tuple]] = [
     (hermes, "no call, a < b", ("", "no call, a < b", [])),
-    (hermes, f"First.\n{mark(CALL)}\n{mark(f' {CALL} ')}\n Then.",
-     ("", "First.\nThen.", [("time", ARGUMENTS)] * 2)),
+    (hermes, f"First.\n{mark(CALL)}\n{mark(f' {CALL} ')}\n Then.", ("", "First.\nThen.", ONE * 2)),
     (hermes, mark('{"arguments": {}, "name": "f"}'), ("", "", [("f", "{}")])),
     (hermes, mark('{"name": "f", "arguments": "{\\"a\\": 1}"}'), ("", "", [("f", '{"a": 1}')])),
     (hermes, mark("no") + mark(CALL), ("", mark("no"), [("time", ARGUMENTS)])),

@@ -125,20 +125,19 @@ def scripted() -> Iterator[LiveServer]:
 
 CALL = '<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'
 ARGUMENTS = '{"city": "Oslo"}'
+ONE = [["weather", ARGUMENTS]]
 
 
 @pytest.mark.parametrize(
     ("text", "extra", "expected", "reason"),
     [
         ("I know it.", {}, ("I know it.", "", []), "stop"),
-        (f"Let me look. {CALL}", {}, ("Let me look. ", "", [["weather", ARGUMENTS]]), "tool_calls"),
-        (f"<think>Hm</think>{CALL * 2}", {}, ("", "Hm", [["weather", ARGUMENTS]] * 2),
-         "tool_calls"),
-        (CALL * 2, {"parallel_tool_calls": False}, ("", "", [["weather", ARGUMENTS]]),
-         "tool_calls"),
+        (f"Let me look. {CALL}", {}, ("Let me look. ", "", ONE), "tool_calls"),
+        (f"<think>Hm</think>{CALL * 2}", {}, ("", "Hm", ONE * 2), "tool_calls"),
+        (CALL * 2, {"parallel_tool_calls": False}, ("", "", ONE), "tool_calls"),
         (CALL, {"tool_choice": "none"}, (CALL, "", []), "stop"),
         (CALL, {"max_tokens": 51}, (CALL[:51], "", []), "length"),
-        (CALL * 2, {"max_tokens": len(CALL) + 12}, ("", "", [["weather", ARGUMENTS]]), "length"),
+        (CALL * 2, {"max_tokens": len(CALL) + 12}, ("", "", ONE), "length"),
     ],
     ids=["text", "call", "reasoning", "one call", "none", "cut off", "second cut off"],
 )  # fmt: skip

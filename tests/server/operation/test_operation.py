@@ -171,14 +171,6 @@ def test_priority_decides_who_goes_first_where_the_policy_says_so():
         assert [arrived[event.seq_id] for event in live.events_of(ev.RequestAdmitted)] == [-9, 1, 5]
 
 
-def test_a_list_with_an_impossible_prompt_is_refused_and_queues_none_of_them():
-    with in_process() as live:
-        for long in ("x" * 200, "x" * 201):
-            refused = live.post(COMPLETIONS, {"prompt": ["fits", long, "fits"]})
-            assert error_of(refused) == (400, "context_length_exceeded")
-        assert live.events == []
-
-
 def test_special_tokens_are_added_unless_the_client_writes_its_own():
     with in_process() as live:
         encoded: list[tuple[str, bool]] = []

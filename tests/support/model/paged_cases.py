@@ -67,10 +67,6 @@ OTHER_SHAPES = [
 ]  # fmt: skip
 
 
-def edge_lengths(block_size: int, long: int = 75) -> list[int]:
-    return [1, block_size, block_size + 1, long]
-
-
 class PagedCase:
     """A cache with some sequences, in float64 (for the reference) and in the dtype under test."""
 

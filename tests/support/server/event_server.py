@@ -41,14 +41,10 @@ class EventServer:
     url: str = ""
     last_event_ids: list[str | None] = field(default_factory=list)
     """The Last-Event-ID header of each connection."""
-    paths: list[str] = field(default_factory=list)
-    more: list[bytes] = field(default_factory=list)
-    """Sent to a held connection as soon as a test adds it."""
     ending: threading.Event = field(default_factory=threading.Event)
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
         self.last_event_ids.append(handler.headers["Last-Event-ID"])
-        self.paths.append(handler.path)
         answer = self.answers.pop(0) if self.answers else Answer(b"", status=503, kind="text/plain")
         handler.send_response(answer.status)
         handler.send_header("Content-Type", answer.kind)
@@ -56,9 +52,8 @@ class EventServer:
         # In odd-sized pieces, as on a network.
         for start in range(0, len(answer.body), 1009):
             handler.wfile.write(answer.body[start : start + 1009])
-        while answer.hold and not self.ending.wait(0.005):
-            if self.more:
-                handler.wfile.write(self.more.pop(0))
+        if answer.hold:
+            self.ending.wait()
 
 
 @contextmanager

@@ -64,6 +64,12 @@ def test_a_step_is_explained_with_its_sums_and_its_unused_budget(memory_pressure
             says(said, short(e.seq_id), e.need)
         else:
             says(said, "no sequence was", "waiting", record.budget - record.used)
+    # A preemption names its beneficiary, and what is computed again.
+    assert {e.seq_id for e in preempted.values()} == {"r1.0", "r2.0"}
+    for e in preempted.values():
+        again = model.fold.sequences[e.seq_id].num_tokens
+        facts = "preempted", e.step, short(e.victim_of), e.need, e.free or "none", again
+        says(ask_why(model, sequence(e.seq_id)), *facts)
 
 
 def test_w_explains_the_most_notable_fact(memory_pressure, shared_prefix, stage, ask) -> None:
@@ -99,16 +105,6 @@ def test_the_queue_waits_for_what_its_first_lacks(memory_pressure, shared_prefix
     says(for_a_slot, "r4", "1 batch slot", 0, 4, "r0", "r1", "r2", "r3")
     model.fold.sequences["r4.0"].deferred = ("preempted_this_step", 1, 0)
     says(ask_why(model, sequence("r4.0")), "no request is admitted", "shared ones counted for each")
-
-
-def test_a_preemption_names_its_beneficiary_and_what_is_recomputed(memory_pressure) -> None:
-    model = folded(memory_pressure.run(60))
-    preempted = [e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)]
-    assert {e.seq_id for e in preempted} == {"r1.0", "r2.0"}
-    for e in preempted:
-        again = model.fold.sequences[e.seq_id].num_tokens
-        facts = ("preempted", e.step, short(e.victim_of), e.need, e.free or "none", again)
-        says(ask_why(model, sequence(e.seq_id)), *facts)
 
 
 # ---- sequences that run or have ended ----

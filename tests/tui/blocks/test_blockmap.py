@@ -188,14 +188,11 @@ def test_only_the_selected_cell_and_its_number_are_bright(room, stage, ask) -> N
 
 
 def test_blocks_with_their_words_fill_the_rows_under_a_map_of_few_blocks(shared_prefix) -> None:
-    model = folded(shared_prefix.run(26))
-    shown = rows(BlockMap(), model, 112, 40)
+    model, blockmap = folded(shared_prefix.run(26)), BlockMap()
+    shown = rows(blockmap, model, 112, 40)
     assert shown[:5] == rows(BlockMap(shows_words=False), model, 112, 40)[:5]
     assert any("You are a careful assistant" in row for row in shown)
-
-
-def test_even_a_small_map_has_rows_for_the_words_that_are_being_written(shared_prefix) -> None:
-    model, blockmap = folded(shared_prefix.run(26)), BlockMap()
+    # Even a small map has rows for the words that are being written.
     shown = [text_of(line) for line in blockmap.lines(model, 47, 11)]
     for seq_id in model.fold.running[:3]:
         newest = model.fold.sequences[seq_id].block_table[-1]

@@ -34,6 +34,9 @@ def test_a_shared_block_is_one_card_with_a_stripe_for_each_owner(shared_prefix) 
     stripes = [span[1] for span in lines[1] if span[0] == "▌"]
     assert stripes == [model.hue(letter) for letter in "abcd"]
     assert "You are a careful assistant" in text_of(lines[1])
+    model.fold.token_pieces.clear()  # as in an old recording: ids stand for the words
+    ids = " ".join(map(str, model.fold.requests["r0"].prompt_token_ids[:8]))
+    assert rows(cards(), model, 40, 90)[1] == f"▌▌▌▌ {ids}"
 
 
 def test_the_words_that_a_step_wrote_are_in_reverse_before_the_empty_slots(shared_prefix) -> None:
@@ -85,10 +88,3 @@ def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(sha
     for panel_with_words in (Inspector(), BlockMap(), PrefixTree()):
         panel_with_words.context = Context(None, selection=Selection(block_id=cached[0]))
         assert "words unknown" in " ".join(rows(panel_with_words, model, 68, 20))
-
-
-def test_an_old_recording_without_words_shows_ids(shared_prefix) -> None:
-    model = folded(shared_prefix.run(26))
-    model.fold.token_pieces.clear()
-    ids = " ".join(map(str, model.fold.requests["r0"].prompt_token_ids[:8]))
-    assert rows(cards(), model, 40, 90)[1] == f"▌▌▌▌ {ids}"

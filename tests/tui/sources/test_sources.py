@@ -3,7 +3,6 @@
 import os
 import shutil
 import threading
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,14 +10,11 @@ import pytest
 from support.patience import SOON
 from support.tui.polled_sources import all_events, poll_until
 
-from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.sources import tail
 from minivllm.tui.sources.in_process import InProcessSource
-from minivllm.tui.sources.opening import open_source
-from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.sources.tail import TailSource
 
 
@@ -91,23 +87,6 @@ def test_a_file_is_followed_while_it_is_written(tmp_path: Path, shared_prefix, m
     poll_until(source, lambda: source.status.state == "live")
     assert all_events(source) == events
     source.close()
-
-
-@pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-def test_a_file_that_is_no_recording_gives_one_sentence(tmp_path, follow) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
-    with pytest.raises(EventLogError, match="file is not a minivllm recording") as caught:
-        open_source(str(path), follow=follow)
-    assert "\n" not in str(caught.value)
-    with pytest.raises(EventLogError, match="Is a directory"):
-        open_source(str(tmp_path), follow=follow)
-    source = partial(TailSource, wait=0.05) if follow else ReplaySource
-    path.write_bytes(b"")
-    with pytest.raises(EventLogError, match="no header"):
-        source(path)
-    with pytest.raises(EventLogError, match="does not exist" if follow else "No such file"):
-        source(tmp_path / "nothing")
 
 
 ACCIDENTS = {
