@@ -20,10 +20,10 @@ _NAMED = 4
 """Maximum number of names in a sentence."""
 
 
-def why_sequence(model: DashboardModel, seq_id: str) -> str:
+def why_sequence(model: DashboardModel, seq_id: str, *, is_race: bool = False) -> str:
     sequence, record = model.fold.sequences.get(seq_id), model.ledger.sequences.get(seq_id)
     if sequence is None:
-        return _ended(model, seq_id)
+        return _ended(model, seq_id, is_race)
     if sequence.status == "RUNNING":
         return _running(model, seq_id, sequence) + _newest_token(model, seq_id, sequence)
     return _waiting(model, seq_id, sequence, record)
@@ -198,7 +198,7 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
 # ---- ended ----
 
 
-def _ended(model: DashboardModel, seq_id: str) -> str:
+def _ended(model: DashboardModel, seq_id: str, is_race: bool) -> str:
     name = short_name(seq_id)
     done = next((done for done in reversed(model.fold.history) if done.seq_id == seq_id), None)
     if done is None:
@@ -207,6 +207,8 @@ def _ended(model: DashboardModel, seq_id: str) -> str:
             " pruned beam, or ended long ago."
         )
     when = f"in step {done.step:,} with {plural(done.num_tokens, 'token')}, including its prompt"
+    if is_race:
+        return f"{name} ended {when}, where its answer ends in the recording."
     key = f"end.{done.reason}"
     if key not in PHRASES:
         return f"{name} ended {when}, for a reason that this version does not know."

@@ -70,6 +70,8 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
             f"This recording does not explain {whose} up to here. To record explanations:"
             " minivllm demo --explain-tokens --record run.jsonl"
         )
+    if context.lesson is not None:
+        return f"The engine of this lesson does not explain {whose}; minivllm demo does."
     return (
         f"This engine has not explained {whose}, and a dashboard in another process cannot ask it"
         f" to. Start it with: minivllm serve {model.header.model} --events --explain-tokens"
