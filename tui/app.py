@@ -309,6 +309,8 @@ class DashboardApp(Dashboard):
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.engine_keys.select(message.target)
         self.draw()
+        if self.has_answer:
+            self.look_keys.answer()
         if message.opened:
             await self.look_keys.open()
 

@@ -1,10 +1,12 @@
 """The narrated line: the newest notable decision, long enough to read, and the same after a seek."""
 
-from support.tui.shown import moments
+from support.tui.memory_recording import context_of
+from support.tui.shown import moments, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.state.decisions import Decision
-from minivllm.tui.state.narration import SECONDS_TO_READ, Narration
+from minivllm.tui.state.narration import SECONDS_TO_READ, STEPS_TO_AGE, Narration
+from minivllm.tui.widgets.frame.narrator import Narrator
 
 
 def decision(seq: int, step: int, kind: str) -> Decision:
@@ -35,6 +37,21 @@ def test_an_old_decision_is_no_news_after_a_seek():
     newest = decision(99, 70, "request.admitted")
     assert narration.look([ARRIVES], 0.0, paused=False) is ARRIVES
     assert narration.look([ARRIVES, PREEMPTED, newest], 9.0, paused=False) is newest
+
+
+def test_the_line_is_of_the_last_steps_and_else_says_what_to_watch(shared_prefix):
+    run, panel, shown = shared_prefix.run(), Narrator(), 0
+    panel.context = context_of(run, 0)
+    panel.context.watch, panel.set_timer = "How blocks are shared.", lambda *_: None
+    for at in range(0, len(run.events), 9):
+        panel.context.transport.to_position(at)
+        model = panel.context.transport.view
+        (row,) = rows(panel, model)
+        told = [decision.step for decision in model.log.decisions if decision.rank >= 0]
+        is_news = told and model.fold.step - told[-1] <= STEPS_TO_AGE
+        assert row.startswith(f" step {told[-1]} " if is_news else " Watch: How"), at
+        shown += bool(is_news)
+    assert shown
 
 
 def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
-from support.tui.driven_app import app_for, drive, press
+from support.tui.driven_app import app_for, drawn, drive, keys_of, press, redraw
+from support.tui.key_seat import FakeControl
 from support.tui.memory_recording import context_of, transport_of
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -86,5 +87,26 @@ def test_a_question_of_the_chooser_fills_in_two_known_configurations(memory_pres
         a, b = app.screen.query(Input)
         assert (a.value, b.value) == asked
         assert "> Would twice the slots help?" in str(app.screen.query_one("#hint").render())
+
+    drive(app, script)
+
+
+def test_the_top_line_and_space_tell_the_truth_in_a_race_and_at_an_end(memory_pressure) -> None:
+    control = FakeControl()
+    app = app_for(memory_pressure.run(20), control=control)
+
+    async def script(pilot: Pilot) -> None:
+        own, side = app.context.transport, transport_of(memory_pressure.run(), 5)
+        app.context.behind, app.context.transport = (own, None), side
+        for place, status in ((5, "PAUSED at step"), (10**6, "END")):
+            side.to_position(place)
+            await redraw(pilot)
+            top = drawn(app, "header")[0]
+            assert status in top and "engine" not in top
+        assert keys_of(app)["From start"] == "space"
+        for _ in range(2):
+            await pilot.press("space")
+            assert (side.state, side.position) == ("playing", 0)
+            side.to_live()
 
     drive(app, script)

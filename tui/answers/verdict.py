@@ -61,4 +61,6 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"{b.spec_decode_num_accepted_tokens:,} drafts of {faster} were right"
     if (found := b.prefix_cache_hits - a.prefix_cache_hits) > 0:
         return f"{faster} found {plural(found, 'more token')} in its prefix cache"
+    if old.num_cpu_blocks != new.num_cpu_blocks:
+        return "no prompt came back after its blocks were evicted, so nothing was loaded"
     return f"{slower} took {plural(slow.step, 'step')}, {faster} {fast.step:,}"

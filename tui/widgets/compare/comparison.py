@@ -15,6 +15,7 @@ from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.histories import Share
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.widgets.compare.side import usage_of
 from minivllm.tui.widgets.frame.panel import Panel
@@ -209,10 +210,8 @@ class Comparison(Panel):
             ]
 
         is_timed = a.pace.is_timed and b.pace.is_timed
-        times = [
-            max(model.fold.t - model.header.mono, 0.0) if is_timed else model.fold.step
-            for model in (a, b)
-        ]
+        sides = first, second
+        times = [seconds_at(side) if is_timed else side.view.fold.step for side in sides]
         pairs = zip(counters, times, strict=True)
         speed = [counter.generation_tokens / t if t else 0.0 for counter, t in pairs]
         waste = [100 * sample.waste if sample is not None else 0.0 for sample in usage]

@@ -9,6 +9,7 @@ from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, pack
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.pace import rate_words
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -101,7 +102,6 @@ class Side(Panel):
 
     def _status(self, model: DashboardModel, own: Transport | None) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
-        ended = own is not None and own.at_end and own.source.status.state in ("recording", "ended")
         run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
         numbers = (
             (f"{counters.generation_tokens:,}", " tokens"),
@@ -109,7 +109,11 @@ class Side(Panel):
             (f"{counters.num_preemptions:,}", " preempted"),
         )
         facts: list[Line] = [
-            (("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")),
+            (
+                ("step ", "muted"),
+                (f"{fold.step:,}", "text*"),
+                (" ■ END" if own is not None and own.is_over else "", "warn"),
+            ),
             ((run, "text*"), (" run ", "muted"), (wait, "text*"), (" wait", "muted")),
             *(((number, "text*"), (words, "muted")) for number, words in numbers),
         ]
@@ -136,7 +140,8 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "drafts": "{method} {num_speculative_tokens}".format_map(drafts) if drafts else "off",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
-        "blocks": f"{header.num_blocks:,} of {header.block_size}",
+        "blocks": f"{header.num_usable_blocks:,} of {header.block_size}",
+        "host": f"{header.num_cpu_blocks:,} blocks" if header.num_cpu_blocks else "none",
         "model": header.model,
         "weights": header.weights or None,
         "longest": header.max_model_len,
@@ -146,6 +151,8 @@ def policy_of(header: LogHeader) -> dict[str, str]:
             for name in ("batch_delay", "batch_size", "dtype", "device", "seed")
         },
     }
+    if header.source:  # a recording of vLLM does not have all of them
+        facts = {name: value for name, value in facts.items() if value is not None}
     return {name: clean(str(value))[-32:] for name, value in facts.items()}
 
 
@@ -161,7 +168,7 @@ _NAMELESS, _NAMED = ("memory", "batching"), 2
 def different(header: LogHeader, other: LogHeader) -> dict[str, str]:
     """The options that differ, most important first."""
     own, others = policy_of(header), policy_of(other)
-    return {name: value for name, value in own.items() if value != others[name]}
+    return {name: value for name, value in own.items() if value != others.get(name, value)}
 
 
 def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
@@ -179,8 +186,6 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
 
 _MUCH, _SOME = 0.5, 0.2
 """Waste from which its figure is red, or yellow."""
-_WHOLE = 10
-"""Tokens per second from which the figure has no decimals."""
 
 
 def speed(model: DashboardModel, seconds: float) -> list[Span]:
@@ -190,9 +195,10 @@ def speed(model: DashboardModel, seconds: float) -> list[Span]:
     """
     time = seconds if model.pace.is_timed else model.fold.step
     rate = model.fold.counters.generation_tokens / time if time else 0.0
-    decimals = 0 if rate >= _WHOLE or not rate else 1
-    figure = f"{rate:,.{decimals}f}" if time else "-"
-    return [(figure, "accent*"), (f" output tokens per {model.pace.unit}", "muted")]
+    return [
+        (rate_words(rate) if time else "-", "accent*"),
+        (f" output tokens per {model.pace.unit}", "muted"),
+    ]
 
 
 def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:
