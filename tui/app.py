@@ -254,7 +254,8 @@ class DashboardApp(Dashboard):
             tour.is_answered = race is not None  # the window was left: R opens it again
             return race is None
         tour.end()
-        self.time_keys.go_on()
+        if not tour.is_over:  # the last stop leaves its picture
+            self.time_keys.go_on()
         return True
 
     def _go_to_first_step(self) -> bool:

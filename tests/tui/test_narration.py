@@ -64,11 +64,16 @@ def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
 
 
 def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pressure):
-    preempted = 0
+    preempted, found, gone = 0, 0, set()
     for model, event in moments(memory_pressure.run()):
         if isinstance(event, ev.RequestPreempted):
             told = Narration().look(model.log.decisions, 0.0, paused=True).narrated()
             victim, cause = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
             assert f"{cause} needed" in told.partition(f": {victim} gives up")[0]
             preempted += 1
-    assert preempted
+            gone.add(event.seq_id)
+        elif isinstance(event, ev.BlockHit):
+            said = model.log.decisions[-1].narrated()
+            assert ("is back" in said) == (event.seq_id in gone), "its own blocks, or another's"
+            found += event.seq_id in gone
+    assert preempted and found

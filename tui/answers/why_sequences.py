@@ -107,7 +107,7 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
     held = ", ".join(f"{short_name(holder)} holds {len(tables[holder]):,}" for holder in named)
     all_held = [block_id for holder in named for block_id in tables[holder]]
     shared = " (shared ones counted for each)" if len(set(all_held)) < len(all_held) else ""
-    return f"; {held} of {plural(len(fold.blocks), 'block')}{shared}"
+    return f"; {held} of {plural(model.header.num_usable_blocks, 'block')}{shared}"
 
 
 def _preempted(sequence: SequenceState, record: SequenceRecord | None, name: str) -> Iterator[str]:
@@ -142,11 +142,11 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
         )
     none = f"{name} got no token in step {fold.step:,}"
     missing = sequence.num_tokens - sequence.num_computed_tokens
-    if missing == 0:
-        return (
-            f"{none}: all its {plural(sequence.num_tokens, 'token')} are computed, and it waits for"
-            " a preempted sibling."
-        )
+    if missing <= 0:
+        # With asynchronous scheduling, vLLM plans before it knows the tokens of the step before.
+        what = "the token of the step before" if model.header.source else "a preempted sibling"
+        tokens = plural(sequence.num_tokens, "token")
+        return f"{none}: all its {tokens} are computed, and it waits for {what}."
     if before >= fold.budget:
         return f"{none}: the sequences scheduled before it used up the budget of {fold.budget:,}."
     return (

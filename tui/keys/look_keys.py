@@ -29,6 +29,7 @@ _NO_FOCUS = "No panel has the focus: tab moves the focus, ↑ and ↓ select an 
 _LONGEST_NAME = 60
 _SCREEN_OF = {
     "block": "blocks",
+    "host": "blocks",
     "sequence": "requests",
     "step": "scheduler",
     "event": "events",
@@ -175,7 +176,9 @@ class LookKeys:
             )
             return
         found = source_of(rule)
-        title, body = found.title, found.syntax(dark=self._app.current_theme.dark)
+        by = self._app.model.header.source
+        title = f"{by} decided this; the rule here: {found.title}" if by else found.title
+        body = found.syntax(dark=self._app.current_theme.dark)
         if self._context.ascii:
             title, body = to_ascii(title), Ascii(body)
         self._app.push_screen(TextScreen(title, body, found.row))

@@ -89,7 +89,9 @@ class _Remembered(msgspec.Struct):
 
     def tell(self, event: ev.Event) -> None:
         owner = self.ages.owner_told_by(event)
-        self.log.add(event, owner, self.letters.of(owner))
+        record = self.ledger.sequences.get(owner) if type(event) is ev.BlockHit else None
+        variant = ".resumed" if record is not None and record.preemption is not None else ""
+        self.log.add(event, owner, self.letters.of(owner), variant)
 
 
 class DashboardModel:

@@ -17,7 +17,7 @@ from minivllm.tui.state.histories import Share
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
-from minivllm.tui.time.usage import UsageFollower
+from minivllm.tui.widgets.compare.side import usage_of
 from minivllm.tui.widgets.frame.panel import Panel
 
 _CHUNK = 1000
@@ -158,7 +158,6 @@ class Comparison(Panel):
         super().__init__(id=id)
         self._plans: PlanSearch | None = None
         self._recordings: tuple[Recording, Recording] | None = None
-        self._usage = UsageFollower(), UsageFollower()
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if self.context is None or self.context.second is None:
@@ -202,7 +201,7 @@ class Comparison(Panel):
     def _figures(self, first: Transport, second: Transport) -> list[ComparedFigure]:
         a, b = first.view, second.view
         counters = a.fold.counters, b.fold.counters
-        usage = self._usage[0].usage_at(first), self._usage[1].usage_at(second)
+        usage = [usage_of(model) for model in (a, b)]
 
         def counted(fields: dict[str, str]) -> list[ComparedFigure]:
             return [

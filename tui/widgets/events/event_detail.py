@@ -48,7 +48,8 @@ class EventDetail(Panel):
         meaning = [line(width, (text, "text")) for text in _wrap(meaning_of(type(event)), width)]
         where, _, function = event.rule.partition(":")
         parts = [(part, "faint") for part in _PARTS.findall(where)]  # a row may end after each
-        names = ("emitted by ", "faint"), (function, "muted"), (" in ", "faint"), *parts
+        by = "in minivllm by " if model.header.source else "emitted by "
+        names = (by, "faint"), (function, "muted"), (" in ", "faint"), *parts
         rule = flow(names, width, indent=2)
         # Draw one field per line, or several if there is no room. Omit fields only after that.
         fields = _fields(event, width)

@@ -143,7 +143,10 @@ class Header(Panel, can_focus=False):
         counts = [span for count, word in blocks for span in _count(count, word)]
         label = "blocks " if width >= 100 else ""
         if width < _ROOM_FOR_BLOCKS:
-            counts = [(f"{use.used:,}", "text*"), (f"/{len(model.fold.blocks):,} blocks", "muted")]
+            counts = [
+                (f"{use.used:,}", "text*"),
+                (f"/{model.header.num_usable_blocks:,} blocks", "muted"),
+            ]
         yield _opens("blocks", (label, "muted"), *counts)
         if not side and (rate := model.rate()) is not None:
             unit = "s, slowed" if model.is_slowed() else "s" if model.pace.is_timed else "step"
@@ -158,7 +161,7 @@ class Header(Panel, can_focus=False):
         if width >= _ROOM_FOR_LABELS and (num_bytes := model.header.bytes_per_token):
             yield [("weights ", "muted"), (format_memory(num_bytes), "text*"), ("/step", "muted")]
         if block_bytes := model.header.block_bytes:
-            total = format_memory(len(model.fold.blocks) * block_bytes)
+            total = format_memory(model.header.num_usable_blocks * block_bytes)
             used = format_memory(use.used * block_bytes)
             kind = " int8" if model.header.kv_cache_dtype.startswith("int8") else ""
             yield _opens("blocks", (used, "text*"), (f" of {total}{kind}", "muted"))

@@ -116,7 +116,7 @@ def _words(chart: Chart, cells: list[Value], width: int, when: str, value: Value
 
 
 def charts_of(model: DashboardModel) -> list[Chart]:
-    records, total = model.steps.records, len(model.fold.blocks)
+    records, total = model.steps.records, model.header.num_usable_blocks
     rates = [float(record.num_tokens) for record in records]
     if model.pace.is_timed:
         rates = _rates(records)
