@@ -279,7 +279,7 @@ class DashboardApp(Dashboard):
             super()._handle_exception(error)
 
     def _badge_may_change(self) -> bool:
-        """Whether the badge, the keys or the notice may change without a new event, such as after a pause."""
+        """Whether badge, keys or notice may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
         badge = int(transport.quiet_seconds) if control is None else control.state()
         loss = None if self.context.recorder is None else self.context.recorder.loss

@@ -65,7 +65,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         if self.IS_NARRATED:
             yield self.narrator
         yield from self.body()
-        yield Notice(id="notice")
+        yield Notice(id="notice").add_class("-away")
         yield TimeLine(id="timeline")
         yield self.keybar
 

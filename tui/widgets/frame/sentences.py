@@ -42,6 +42,7 @@ class Notice(Sentences, can_focus=False):
         said = tuple((told.title, told.message) for told in self.app._notifications)
         if said != self._said:
             self._said = said
+            self.set_class(not said, "-away")
             self.refresh(layout=True)
         super().show(model)
 
