@@ -238,7 +238,8 @@ async def says_why(seat: Seat, key: str) -> None:
         assert told(seat.app) == [], "an answer stays with its screen"
         await seat.press(key)
         assert told(seat.app) == [why(seat.app.model, row)]
-    await seat.press("tab", "up")
+    seat.app.set_focus(panel(seat.app, "step-history"))
+    await seat.press("up")
     assert told(seat.app) == [why(seat.app.model, step(MIDDLE - 1))], "the answer follows"
     await seat.press("5", key)
     for move in ("left_square_bracket", "up") * 3:
