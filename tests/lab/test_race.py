@@ -123,7 +123,7 @@ def test_requests_that_had_not_ended_go_on_to_their_limit_after_the_tokens_so_fa
     assert output[:5] == tokens_of(engine.events)["r0.0"] and len(output) == 30
     assert {run.pieces[token_id] for token_id in output[5:]} == {" …"}
     assert ran(run, "paged", tmp_path)[0].history[0].text.endswith(" … …")
-    assert "unknown words: r0" in run.notes[0] and "without a token: r1" in run.notes[1]
+    assert "r0 had not ended" in run.notes[1] and "r1 had no token" in run.notes[2]
 
 
 def test_a_race_in_int8_has_more_blocks_in_the_same_bytes_or_says_why_not(engine, tmp_path):

@@ -1,4 +1,4 @@
-"""`why`: one sentence, with numbers, about the last selected item (key w).
+"""`why`: one sentence, with numbers, about an item (key w).
 
 The item is a sequence (`why_sequences`), a block, a step or an event. If nothing is
 selected, the sentence is about the most interesting fact of the moment. In a recording, the item
@@ -8,7 +8,7 @@ may not exist yet, or its history may already be dropped; then the sentence says
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_sequences import list_names, reason_to_wait, why_sequence
 from minivllm.tui.answers.why_waited import with_wait
-from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.selection import Target
 from minivllm.tui.state.decisions import experts_read, whose_need
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
@@ -17,15 +17,16 @@ _NEARLY_FULL = 0.1
 """Share of free blocks below which the pool counts as nearly full."""
 
 
-def why(model: DashboardModel, selection: Selection) -> str:
-    target = selection.last
+def why(model: DashboardModel, target: Target | None, *, is_race: bool = False) -> str:
+    """is_race: each answer ends where the recording's did, and not at a limit of its own"""
     if target is None:
         return _of_the_moment(model)
     match target.kind:
         case "sequence":
-            return with_wait(model, target.key, why_sequence(model, target.key))
+            said = why_sequence(model, target.key, is_race=is_race)
+            return with_wait(model, target.key, said)
         case "token":
-            return why_sequence(model, selection.seq_id)
+            return why_sequence(model, target.key)
         case "block":
             return why_block(model, target.key)
         case "host":
@@ -96,9 +97,9 @@ def _why_event(model: DashboardModel, seq: int) -> str:
         return f"Event {seq:,} is none of the last decisions; s shows the code that emitted it."
     said = "".join(text for text, _ in decision.spans())
     name = f"{decision.name} " if decision.name else ""
-    return (
-        f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows the code that decided it."
-    )
+    by = model.header.source
+    code = f"minivllm's rule for it; {by} decided" if by else "the code that decided it"
+    return f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows {code}."
 
 
 def _of_the_moment(model: DashboardModel) -> str:
@@ -120,10 +121,10 @@ def _of_the_moment(model: DashboardModel) -> str:
         return why_step(model, record.step)
     if fold.waiting:
         return with_wait(model, fold.waiting[0], why_sequence(model, fold.waiting[0]))
-    free = len(fold.free_queue)
-    if fold.running and free <= len(fold.blocks) * _NEARLY_FULL:
+    free, total = len(fold.free_queue), model.header.num_usable_blocks
+    if fold.running and free <= total * _NEARLY_FULL:
         return (
-            f"{free:,} of {plural(len(fold.blocks), 'block')} are free and"
+            f"{free:,} of {plural(total, 'block')} are free and"
             f" {_run(len(fold.running))}: if one needs more blocks than that, the scheduler"
             " preempts a sequence."
         )
@@ -136,7 +137,7 @@ def _of_the_moment(model: DashboardModel) -> str:
             cache = "prefix caching is off"
         return (
             f"{_run(len(fold.running))} and none wait: {free:,} of"
-            f" {plural(len(fold.blocks), 'block')} are free, and {cache}."
+            f" {plural(total, 'block')} are free, and {cache}."
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
@@ -157,6 +158,8 @@ def why_block(model: DashboardModel, block_id: int) -> str:
             f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')},"
             " and the first is 0."
         )
+    if block_id < model.header.reserved_blocks:
+        return f"Block {block_id} is vLLM's null block: no sequence ever gets it."
     block = blocks[block_id]
     if _is_leased(model, block_id) and not model.owners(block_id):
         return f"Block {block_id} is kept until another engine has read it, or its lease is over."

@@ -68,6 +68,10 @@ class Selection:
         self.seq_id = self.block_id = self.host_block = self.step = self.event_seq = None
         self.position = self.last = None
 
+    def held(self, kind: TargetKind) -> Target | None:
+        key = getattr(self, _FIELDS[kind])
+        return None if key is None else Target(kind, key)
+
     def holds(self, target: Target) -> bool:
         if target.kind == "token":
             return (self.seq_id, self.position) == target[1:]

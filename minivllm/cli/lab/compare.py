@@ -152,8 +152,10 @@ def _print(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     times = result["throughput_ratio"]
     why = why_faster(*(Recording(run.recording).head for run in runs), times, "ab")
     replay = shlex.join(["minivllm", "replay", a["recording"], "--with", b["recording"]])
+    more, fast, slow = (times, "b", "a") if times >= 1 else (1 / times, "a", "b")
+    tokens = f"{fast} gives {more:.2f} times the tokens of {slow}"
     notes = [
-        f"b gives {times:.2f} times the tokens of a in the same {TIME_OF[runs[0].clock]}: {why}.",
+        f"{tokens} in the same {TIME_OF[runs[0].clock]}: {why}.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
         f"Side by side: {replay} (key 6)",
         *([f"Picture: {args.plot}"] if args.plot else []),

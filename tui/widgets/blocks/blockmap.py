@@ -95,7 +95,7 @@ class BlockMap(Panel):
 
     def title(self, model: DashboardModel, width: int) -> str:
         # Show nothing here that changes in each step: a new title repaints the whole panel.
-        blocks, header = len(model.fold.blocks), model.header
+        blocks, header = model.header.num_usable_blocks, model.header
         title = f"KV cache  {blocks:,} blocks of {header.block_size} tokens"
         if not header.block_bytes:  # an old recording
             return title

@@ -111,7 +111,9 @@ export class View {
 
   // The narrated line, in the colour of its sequence.
   tell() {
-    const told = this.narration.look(this.at, performance.now() / 1000, !this.isPlaying);
+    const now = performance.now() / 1000, paused = !this.isPlaying;
+    let told = this.narration.look(this.at, now, paused);
+    if (told && this.narration.isOld(this.moment.fold.step, now, paused)) told = null;
     const style = told ? hueStyle(this.moment.hueOf(told.owner)) : "";
     redraw(this.story, told ? `${told.seq} ${style}` : `${this.at}`, () => (told
       ? [node("span", { class: "p-muted" }, `step ${number(told.step)} `), narrated(told)]
