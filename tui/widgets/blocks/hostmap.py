@@ -67,8 +67,7 @@ class HostMap(Panel):
         return [*copies, *rows, *[()] * (room - len(rows)), *notes][:height]
 
     def targets(self) -> list[Target]:
-        blocks = range(len(self._model.fold.host_blocks))
-        return [*super().targets(), *map(host_block, blocks)]
+        return [*map(host_block, range(len(self._model.fold.host_blocks)))]
 
     def target_at(self, x: int, y: int) -> Target | None:
         width, height = self.content_size
