@@ -57,7 +57,7 @@ def test_the_command_line_takes_json_and_says_in_one_line_what_is_wrong_with_it(
     ):
         assert main([*door, "--speculative-config", text]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("minivllm: speculative_config") and why in line
+        assert line.startswith("minivllm: --speculative-config") and why in line
         assert len(line) < 300
 
 

@@ -21,9 +21,6 @@ def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
     torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
 
 
-both_backends = pytest.mark.parametrize("make", [BackendCase, CpuCase], ids=["torch", "cpu"])
-
-
 @pytest.mark.parametrize(
     ("dtype", "group"), [(torch.float32, 7), (torch.bfloat16, 3), (torch.float16, 1)]
 )
@@ -51,7 +48,7 @@ def test_the_choice_of_blocks_changes_no_bit():
     assert torch.equal(case.run(case.backend()), moved.run(moved.backend()))
 
 
-@both_backends
+@pytest.mark.parametrize("make", [BackendCase, CpuCase], ids=["torch", "cpu"])
 @pytest.mark.parametrize("seed", range(12))
 def test_random_batches_with_random_sharing_match_the_reference(seed, make):
     seqs, options = random_case(seed)
