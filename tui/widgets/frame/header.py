@@ -145,8 +145,8 @@ class Header(Panel, can_focus=False):
         yield _opens("blocks", (label, "muted"), *counts)
         if not model.pace.is_timed and (per_step := model.tokens_per_step()) is not None:
             yield _opens("scheduler", (f"{per_step:,.1f}", "text*"), (" tok/step", "muted"))
-        unit = " tok/s, slowed" if model.is_slowed() else " tok/s"
         if model.pace.is_timed and (rate := model.tokens_per_second()) is not None:
+            unit = " tok/s, slowed" if model.is_slowed() else " tok/s"
             yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (unit, "muted"))
         if hits is not None:
             where = " of new prompts" if width >= _ROOM_FOR_LABELS else ""

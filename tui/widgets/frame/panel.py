@@ -9,7 +9,7 @@ thirds of a processor core with a thousand widgets, but only a twentieth of a co
 """
 
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import ClassVar, Self
 
 from rich.segment import Segment
@@ -17,7 +17,7 @@ from rich.style import Style
 from textual.color import TRANSPARENT
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.geometry import Offset, Region, Spacing
+from textual.geometry import Region, Spacing
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
@@ -27,16 +27,12 @@ from textual.widget import Widget
 
 from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, Link, highlight, targets_of, text_of, width_of
+from minivllm.tui.draw.lines import Line, Span, highlight, targets_of, text_of, width_of
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection, Target
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
-_TARGET = "target"
-"""The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
-_MAX_STYLES = 10_000
-"""Each target has a style of its own, and targets come and go with the tokens."""
 _SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROWS_OF_WHEEL = 3
 """Rows for one notch of the mouse wheel."""
@@ -79,8 +75,8 @@ class Panel(Widget, can_focus=True):
         self._room: Style | None = None
         """The gutter, the panel's `rich_style`, and the style of what is empty: finding them takes
         longer than drawing a row."""
-        self._styles: dict[tuple[str] | tuple[str, Link], Style] = {}
-        """Style name, and what a click does -> the palette's style on that ground."""
+        self._styles: dict[str | tuple[str, str], Style] = {}
+        """Style name, also with the action of a click -> the palette's style on that ground."""
         self._width = 0  # for which `_lines` were drawn
         self._changed: set[int] = set()
         """Rows of `_lines` that differ from the screen."""
@@ -207,8 +203,8 @@ class Panel(Widget, can_focus=True):
 
     def _segments(self, y: int) -> Iterable[Segment]:
         line = self._lines[y] if y < len(self._lines) else ()
-        known = self._styles.get
-        segments = [Segment(s[0], known(s[1:]) or self._style(*s[1:])) for s in line]
+        known, looks = self._styles.get, groupby(line, _look)
+        segments = [Segment(text_of(run), known(look) or self._style(look)) for look, run in looks]
         if self._room is None:
             self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
         free = self._width - width_of(text_of(line))
@@ -216,14 +212,13 @@ class Panel(Widget, can_focus=True):
             segments.append(Segment(" " * free, self._room))
         return segments if free >= 0 else Strip(segments, self._width - free).crop(0, self._width)
 
-    def _style(self, name: str, *link: Link) -> Style:
-        if len(self._styles) > _MAX_STYLES:
-            self._styles.clear()
+    def _style(self, look: str | tuple[str, str]) -> Style:
+        name, *actions = [look] if isinstance(look, str) else look
         self._ground = self._ground or self.rich_style
         style = self._ground + self._palette.style(name)
-        for what in link:
-            style += Style(meta={_TARGET if isinstance(what, Target) else "@click": what})
-        self._styles[name, *link] = style
+        for action in actions:  # Textual runs it
+            style += Style(meta={"@click": action})
+        self._styles[look] = style
         return style
 
     @property
@@ -255,11 +250,18 @@ class Panel(Widget, can_focus=True):
             # The first click on a title has already given the panel the focus.
             if event.y == 0 and event.chain == 2 and self.has_focus:
                 await self.run_action("app.command('look.maximize')")
-        elif (target := self._target_under(event.style, offset)) is not None:
+        elif (target := self._target_under(*offset)) is not None:
             self.post_message(self.Chosen(target, opened=event.chain > 1))
 
-    def _target_under(self, painted: Style, offset: Offset) -> Target | None:
-        return painted.meta.get(_TARGET) or (self._model and self.target_at(*offset))
+    def _target_under(self, x: int, y: int) -> Target | None:
+        """Found from the place: a style for each target would cost more than to paint its text."""
+        right, rows = 0, self._lines[max(y, 0) :]
+        for text, _, *link in rows[0] if rows else ():
+            right += width_of(text)
+            if x < right:
+                targets = [what for what in link if isinstance(what, Target)]
+                return targets[0] if targets else self.target_at(x, y)
+        return self._model and self.target_at(x, y)
 
     @property
     def tooltip(self) -> Content | None:
@@ -268,8 +270,7 @@ class Panel(Widget, can_focus=True):
             return None
         mouse, content = self.app.mouse_position, self.content_region
         offset, is_inside = mouse - content.offset, content.contains_point(mouse)
-        painted = self.screen.get_style_at(*mouse)
-        if is_inside and (target := self._target_under(painted, offset)) is not None:
+        if is_inside and (target := self._target_under(*offset)) is not None:
             selection = Selection()
             selection.choose(target)
             text = f"{why(self._model, selection)}\n\nAs of step {self._model.fold.step:,}."
@@ -291,3 +292,8 @@ class Panel(Widget, can_focus=True):
     def scroll_rows(self, by: int) -> None:
         """The mouse wheel: by default, it moves the cursor."""
         self.move_cursor(by)
+
+
+def _look(span: Span) -> str | tuple[str, str]:
+    """The style of a painted span; neighbours of equal style are painted as one."""
+    return span[1] if len(span) == 2 or isinstance(span[2], Target) else span[1:]
