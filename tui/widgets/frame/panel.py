@@ -9,7 +9,7 @@ thirds of a processor core with a thousand widgets, but only a twentieth of a co
 """
 
 from collections.abc import Iterable
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 from typing import ClassVar, Self
 
 from rich.segment import Segment
@@ -27,7 +27,7 @@ from textual.widget import Widget
 
 from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, Span, highlight, targets_of, text_of, width_of
+from minivllm.tui.draw.lines import Line, highlight, targets_of, text_of, width_of
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection, Target
 from minivllm.tui.draw.theme import Palette
@@ -80,8 +80,8 @@ class Panel(Widget, can_focus=True):
         self._width = 0  # for which `_lines` were drawn
         self._changed: set[int] = set()
         """Rows of `_lines` that differ from the screen."""
-        self._painted: tuple[Region, list[Strip]] | None = None
-        """The part that Textual asked for last, and its rows, with the border."""
+        self._painted: tuple[Region, list[Strip], Strip] | None = None
+        """The part that Textual asked for last, its rows, and one of them for its border."""
 
     # ---- for subclasses to define ----
 
@@ -179,15 +179,16 @@ class Panel(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint changed rows; Textual asks every panel whenever a row of any of them has changed."""
-        filtered = self.styles.opacity < 1 or self.app.no_color
-        if filtered or self._painted is None or self._painted[0] != crop:
-            self._painted = crop, super().render_lines(crop)
-        else:
-            rows, whole = self._painted[1], self.outer_size.width
-            top, right, _, left = self.gutter
+        top, right, bottom, left = self.gutter
+        if self._painted is None or self._painted[0] != crop:
+            rows = super().render_lines(crop)
+            filtered = self.styles.opacity < 1 or self.app.no_color
             frame = rows[min(max(top - crop.y, 0), len(rows) - 1)]  # of a folded panel, the title
+            self._painted = None if filtered else (crop, rows, frame)
+        else:
+            _, rows, frame = self._painted
+            whole, height = self.outer_size.width, self.outer_size.height - top - bottom
             before, after = frame.crop(0, left), frame.crop(whole - right)
-            height = self.outer_size.height - self.gutter.height
             for y in self._changed:
                 at = y + top - crop.y
                 if y < 0 <= at:  # the title
@@ -195,7 +196,7 @@ class Panel(Widget, can_focus=True):
                 elif 0 <= at < len(rows) and y < height:  # it was higher; now, the border is there
                     rows[at] = Strip([*before, *self._segments(y), *after], whole)
         self._changed.clear()
-        return self._painted[1]
+        return rows
 
     def render_line(self, y: int) -> Strip:
         """Textual calls this for each row to repaint, and adds the border."""
@@ -203,8 +204,12 @@ class Panel(Widget, can_focus=True):
 
     def _segments(self, y: int) -> Iterable[Segment]:
         line = self._lines[y] if y < len(self._lines) else ()
-        known, looks = self._styles.get, groupby(line, _look)
-        segments = [Segment(text_of(run), known(look) or self._style(look)) for look, run in looks]
+        known = self._styles.get
+        looks = [s[1] if len(s) == 2 or type(s[2]) is Target else s[1:] for s in line]
+        segments = [
+            Segment(s[0], known(look) or self._style(look))
+            for s, look in zip(line, looks, strict=True)
+        ]
         if self._room is None:
             self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
         free = self._width - width_of(text_of(line))
@@ -292,8 +297,3 @@ class Panel(Widget, can_focus=True):
     def scroll_rows(self, by: int) -> None:
         """The mouse wheel: by default, it moves the cursor."""
         self.move_cursor(by)
-
-
-def _look(span: Span) -> str | tuple[str, str]:
-    """The style of a painted span; neighbours of equal style are painted as one."""
-    return span[1] if len(span) == 2 or isinstance(span[2], Target) else span[1:]
