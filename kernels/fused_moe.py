@@ -49,7 +49,7 @@ def moe_align_block_size(experts: torch.Tensor, num_experts: int, block_size: in
 @triton.jit
 def grouped_linear_kernel(
     x,  # [num_rows, in_features], contiguous
-    addresses,  # [num_experts] of matrices [out_features, in_features]
+    addresses,  # [num_experts] of matrices [out_features, in_features], contiguous
     like,  # one of them, for its type
     out,  # [num_pairs, out_features], contiguous
     sorted_ids,
@@ -58,8 +58,6 @@ def grouped_linear_kernel(
     num_pairs,
     in_features,
     out_features,
-    output_stride,
-    input_stride,
     address_stride,
     PAIRS_A_ROW: tl.constexpr,  # of x
     ROWS: tl.constexpr,
@@ -81,7 +79,7 @@ def grouped_linear_kernel(
                 other=0.0,
             )
             w = tl.load(
-                weight + outputs.to(tl.int64) * output_stride + inputs[:, None] * input_stride,
+                weight + outputs.to(tl.int64) * in_features + inputs[:, None],
                 mask=(outputs < out_features) & (inputs < in_features)[:, None],
                 other=0.0,
             )
@@ -97,14 +95,12 @@ def grouped_linear(
     """Multiply each pair's row of x by a matrix of its expert: [num_pairs, size].
 
     x: [num_tokens or num_pairs, in_features]; addresses: [num_experts]; like: any of the experts'
-    matrices, for the type and the layout
+    matrices, for the type
     """
     out = x.new_empty(pairs.num_pairs, size)
-    # Otherwise its outputs are side by side in memory.
-    strides = (x.shape[1], 1) if like.is_contiguous() else (1, size)
     grouped_linear_kernel[len(pairs.expert_ids), triton.cdiv(size, OUTPUTS)](
         x, addresses, like, out, pairs.sorted_ids, pairs.expert_ids, len(addresses),
-        pairs.num_pairs, x.shape[1], size, *strides, addresses.stride(0),
+        pairs.num_pairs, x.shape[1], size, addresses.stride(0),
         PAIRS_A_ROW=pairs.num_pairs // len(x), ROWS=pairs.block_size, OUTPUTS=OUTPUTS,
         INPUTS=INPUTS,
     )  # fmt: skip

@@ -227,7 +227,7 @@ def test_experts_over_sorted_tokens_equal_the_loop_over_experts(triton, dtype, n
     """An expert has no tokens, some, or several blocks of them; no size fills a whole block."""
 
     def plain(parts: list[StoredWeight]) -> TorchMatrix:
-        return TorchMatrix(plain_weight(parts, dtype, torch.device(DEVICE)))
+        return TorchMatrix(plain_weight(parts, dtype, torch.device(DEVICE)), is_read=True)
 
     stored = [
         [StoredWeight.of_tensor((torch.randn(shape) / 8).to(dtype)) for shape in shapes]

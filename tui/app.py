@@ -254,7 +254,8 @@ class DashboardApp(Dashboard):
             tour.is_answered = race is not None  # the window was left: R opens it again
             return race is None
         tour.end()
-        self.time_keys.go_on()
+        if not tour.is_over:  # the last stop leaves its picture
+            self.time_keys.go_on()
         return True
 
     def _go_to_first_step(self) -> bool:
@@ -308,6 +309,8 @@ class DashboardApp(Dashboard):
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.engine_keys.select(message.target)
         self.draw()
+        if self.has_answer:
+            self.look_keys.answer()
         if message.opened:
             await self.look_keys.open()
 

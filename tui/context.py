@@ -80,6 +80,11 @@ class Context:
         return self.transport if self.behind is None else self.behind[0]
 
     @property
+    def engine(self) -> EngineControl | None:
+        """The control of the engine that is shown; a race shows none."""
+        return self.control if self.behind is None else None
+
+    @property
     def shows_the_end(self) -> bool:
         """Whether the results of a finished run are shown: there is nothing to pause."""
         return self.finished is not None and self.behind is None and self.transport.state == "live"

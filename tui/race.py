@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from minivllm.errors import EventLogError
-from minivllm.tui.answers.verdict import why_faster
 from minivllm.tui.control import Entry
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.sources.source import EventSource
@@ -23,8 +22,6 @@ from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
 RaceState = Literal["running", "over", "failed"]
 SECONDS_TO_WATCH = 30
 """The first speed lets the longer side end in about this time."""
-_TIE = 1.02
-"""Up to this ratio of their times, nobody wins."""
 _SECONDS_TO_END = 2.0
 _SECONDS_PER_LOOK = 0.01
 
@@ -40,7 +37,7 @@ class RaceRuns:
 
     def __init__(self, entry: Entry, source: EventSource[DashboardModel]) -> None:
         """Raises `EventLogError` if the events cannot be copied or there is no process."""
-        self.names = entry
+        self.names = self.asked = entry
         self.part = 0.0
         """How much is done, from 0 to 1."""
         self.state: RaceState = "running"
@@ -123,14 +120,6 @@ class RaceRuns:
 
     def _fail(self, sentence: str) -> None:
         self.state, self.sentence = "failed", sentence
-
-    def verdict(self) -> str:
-        """Who won and why. Call it only when both recordings are read."""
-        a, b = self.results
-        if (times := a.seconds / b.seconds) < _TIE:
-            return "Nobody won: both sides took about as long."
-        ends = (side.recording.head.fold for side in self.sides)
-        return f"B won: {why_faster(*ends, times, 'AB')}."
 
     def start_playing(self) -> None:
         """Play from the beginning, fast enough to be watched to the end."""

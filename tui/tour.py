@@ -23,6 +23,8 @@ class TourStop(NamedTuple):
     """What to do after the key, if it opens a window or an answer."""
 
 
+_SURE = 0.8
+"""A word with this probability or more was no real choice."""
 _READ = "The run goes on when you close the answer (esc)."
 NEXT = "That was the tour. Next: minivllm lesson (6 minutes), or minivllm demo"
 
@@ -37,6 +39,23 @@ def _preempted(model: DashboardModel) -> Target | None:
     return next((sequence(who) for who in victims if who in model.fold.waiting), None)
 
 
+def _running(model: DashboardModel) -> Target | bool:
+    """Select a request that runs for long: from now on, its words are explained."""
+    if model.fold.waiting and model.fold.step < 80:
+        return False
+    return sequence(model.fold.running[-1]) if model.fold.running else True
+
+
+def _in_doubt(model: DashboardModel) -> Target | None:
+    """A request whose newest word was a real choice; any, if no running one is explained."""
+    words = [model.explanations.of(who) for who in model.fold.running]
+    for who, word in zip(model.fold.running, words, strict=True):
+        is_certain = word and word.chosen and word.chosen.final_probability >= _SURE
+        if not is_certain and (word or not any(words)):
+            return sequence(who)
+    return None
+
+
 STOPS = (
     TourStop(
         lambda model: model.fold.step >= 3,
@@ -45,7 +64,8 @@ STOPS = (
     ),
     TourStop(
         _shared,
-        "White blocks are shared: all prompts begin alike, and their beginning was computed once.",
+        "A block holds 16 tokens. White ones are shared: a prompt found its beginning in the cache,"
+        " which is a hit, and computed only the rest.",
         "look.why",
         _READ,
     ),
@@ -56,18 +76,18 @@ STOPS = (
     ),
     TourStop(
         _preempted,
-        "No block was free, so one request gave up its own: these are free now, and it waits.",
+        "No block was free, so the newest request was preempted: it gave up its blocks, and waits.",
         "look.why",
         _READ,
     ),
     TourStop(
-        lambda model: not model.fold.waiting or model.fold.step >= 80,
+        _running,
         "Engines once served fixed batches from reserved memory: race this run against one.",
         "race.start",
         "enter starts the race. It plays by itself, and ends with who won and why.",
     ),
     TourStop(
-        lambda model: bool(model.fold.running),
+        _in_doubt,
         "Every word is drawn from candidates, with a probability each.",
         "screen.choice",
     ),

@@ -71,7 +71,7 @@ def _parallel_sampling(facts: RunFacts) -> _Numbers:
 
 
 def _beams(facts: RunFacts) -> _Numbers:
-    return ((facts.pruned_beams, "beams died on the way"), *_sharing(facts))
+    return ((facts.pruned_beams, "beams were pruned"), *_sharing(facts))
 
 
 def _speculation(facts: RunFacts) -> _Numbers:

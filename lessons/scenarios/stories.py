@@ -116,8 +116,8 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
     return [
         first,
         second,
-        f"""{_of(counters.finished_requests, facts)} finished; {evicted}, still full of cached
-        tokens, had to be reused for it.""",
+        f"""{_of(counters.finished_requests, facts)} finished; {evicted} had to be reused while
+        still full of cached tokens.""",
     ]
 
 
@@ -144,17 +144,13 @@ def _parallel_sampling(facts: RunFacts) -> list[str]:
     size = facts.fold.header.block_size
     part_full = sum(request.num_prompt_tokens % size > 0 for request in forked)
     if part_full == len(forked):
-        last = "the last, part full one among them"
+        last = "the last one partly full"
     else:
-        last = (
-            "whole ones and part full ones"
-            if part_full
-            else "all of them full, so that none has to be copied"
-        )
+        last = "some partly full" if part_full else "all full, so that none has to be copied"
     tokens = sum(request.num_prompt_tokens for request in forked)
     samples = sum(request.num_sequences for request in forked)
     first = f"""{_prompts(forked)} ({plural(tokens, "token")}) went through the model once for
-    {samples} samples: {plural(facts.fold.counters.forked_sequences, "fork")} began with every block
+    {samples} samples: {plural(facts.fold.counters.forked_sequences, "fork")} began with all blocks
     of the first sample, {last}."""
     return [first, _copies(facts, "sample"), _saved(facts)]
 
@@ -168,7 +164,7 @@ def _beams(facts: RunFacts) -> list[str]:
         born = len(searches) + counters.forked_sequences
         first = f"""{_searches(searches)} forked {_times(counters.forked_sequences)}: of
         {plural(born, "beam")}, never more than {max(request.num_together for request in searches)}
-        at once, {facts.pruned_beams} died on the way."""
+        at once, {facts.pruned_beams} were pruned."""
     return [first, _copies(facts, "beam"), _saved(facts)]
 
 
@@ -245,22 +241,17 @@ def _copies(facts: RunFacts, what: str) -> str:
         )
     made = "one block copy" if copies == 1 else f"{copies:,} block copies"
     return f"""{plural(forks, "fork")} cost {made}, each made only when a {what} was about to write
-    into a block that another one held, too; the last that holds it writes in place."""
+    into a block that another one held, too; its last owner writes in place."""
 
 
 def _saved(facts: RunFacts) -> str:
     most = facts.most_saved
     if most is None:
         return "No block had two owners while the model ran, so nothing was saved by sharing."
-    total = len(facts.fold.blocks)
-    without = most.num_table_entries
-    room = (
-        f", more than the {total} that there are"
-        if without > total
-        else f" of the {total} that there are"
-    )
-    return f"""At best, sharing saved {most.saved_by_sharing:.0%} of the memory (step {most.step}):
-    {plural(most.num_blocks_in_use, "block")} did the work of {without}{room}."""
+    total, without = len(facts.fold.blocks), most.num_table_entries
+    room = f", and there are only {total}" if without > total else ""
+    return f"""At best (step {most.step}), sharing saved {most.saved_by_sharing:.0%} of the memory:
+    {plural(most.num_blocks_in_use, "block")} held what would take {without} without it{room}."""
 
 
 def _prompts(requests: list[RequestFacts]) -> str:

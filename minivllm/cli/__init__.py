@@ -10,8 +10,9 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the output pip
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -52,9 +53,7 @@ GROUPS = {
         "export": ("recordings", "convert a recording into a trace for Perfetto"),
     },
 }  # fmt: skip
-"""Group in the help -> name of a subcommand (with underscores, its module) -> its folder here, and
-its summary.
-"""
+"""Group in the help -> a subcommand (with underscores, its module) -> its folder and summary."""
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 ABOUT = "A small, fast LLM inference engine that shows its decisions as it runs."
@@ -64,8 +63,8 @@ INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
 
 
-def build_parser(command: str | None = None) -> "Parser":
-    """Only `command` gets its options, because adding them imports its module."""
+def build_parser(command: str | None = None, *, whole: bool = True) -> "Parser":
+    """Only `command` gets its options, as that imports its module; if `whole`, rare ones, too."""
     listed = "".join(
         f"{title}\n" + "".join(f"  {name:<11}  {says}\n" for name, (_, says) in group.items())
         for title, group in GROUPS.items()
@@ -90,7 +89,10 @@ def build_parser(command: str | None = None) -> "Parser":
         if name == command:
             module = module_of(name)
             subparser.set_defaults(run=getattr(module, "run", None))
+            parser.in_flags = subparser.in_flags
             module.add_arguments(subparser)
+            if not whole:
+                subparser.hide_rare()
     return parser
 
 
@@ -106,8 +108,21 @@ def add_command(commands: "argparse._SubParsersAction", name: str, summary: str)
 
 
 class Parser(argparse.ArgumentParser):
+    rare: Collection[str] = ()
+    """Options that only `--help=all` shows, by `dest`."""
+
     def add(self, spec: str, help: str, **more: Any) -> None:
         add_option(self, spec, help, **more)
+
+    def hide_rare(self) -> None:
+        for action in self._actions:
+            if action.dest in self.rare:
+                action.help = argparse.SUPPRESS
+
+    def in_flags(self, message: str) -> str:
+        """Name the options of this command as they are typed: `--block-size` for `block_size`."""
+        flags = {flag[2:].replace("-", "_"): flag for flag in self._option_string_actions}
+        return re.sub(r"\b[a-z]+(_[a-z]+)+\b", lambda name: flags.get(name[0], name[0]), message)
 
 
 def add_option(parser: argparse._ActionsContainer, spec: str, help: str, **more: Any) -> None:
@@ -172,15 +187,19 @@ def let_waiting_threads_sleep(argv: Sequence[str]) -> None:
 
 def _run(argv: list[str]) -> int:
     let_waiting_threads_sleep(argv)
+    if not argv:
+        rows = (f"  {title:<17}  {', '.join(group)}\n" for title, group in GROUPS.items())
+        end = f"{NEW_HERE}\nminivllm --help says what each of them does."
+        print(f"{ABOUT}\n\n{''.join(rows)}\n{end}", file=sys.stderr)
+        return USAGE_ERROR
+    # Before the subcommand, only --help and --version are allowed.
+    parser = build_parser(argv[0], whole="--help=all" in argv)  # as in vLLM
     try:
-        if not argv:
-            rows = (f"  {title:<17}  {', '.join(group)}\n" for title, group in GROUPS.items())
-            end = f"{NEW_HERE}\nminivllm --help says what each of them does."
-            print(f"{ABOUT}\n\n{''.join(rows)}\n{end}", file=sys.stderr)
-            return USAGE_ERROR
-        # Before the subcommand, only --help and --version are allowed.
-        args = build_parser(argv[0]).parse_args(argv)
+        args = parser.parse_args(["--help" if word == "--help=all" else word for word in argv])
         return args.run(args)
+    except MinivllmError as error:
+        error.args = (parser.in_flags(str(error)),)
+        raise
     # Argparse has printed help, version or usage, or a signal has ended the dashboard.
     except SystemExit as exit_:
         _say_notes(exit_)

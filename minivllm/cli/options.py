@@ -31,6 +31,12 @@ _OF_BEAMS = {"use_beam_search", "beam_width", "length_penalty", "early_stopping"
 SEVERAL_TEXTS = {"n", "best_of", *_OF_BEAMS}
 """Fields for several outputs per prompt. A command with a single output leaves them out."""
 
+_USUAL = {
+    "model", "max_model_len", "block_size", "num_gpu_blocks_override", "max_num_seqs",
+    "max_num_batched_tokens", "enable_prefix_caching", "kv_cache_allocator", "batching",
+}  # fmt: skip
+"""Fields of `EngineConfig` that are in every help."""
+
 Defaults = Mapping[str, object]
 """A command's own defaults, in place of the fields'."""
 _NONE: Defaults = {}
@@ -38,7 +44,9 @@ _NONE: Defaults = {}
 
 def add_engine_options(parser: Parser, defaults: Defaults = _NONE) -> None:
     """Add all options of `EngineConfig`. The help shows `defaults` in place of the fields'."""
-    add_fields(parser.add_argument_group("engine"), EngineConfig, defaults)
+    parser.rare = {field.name for field in dataclasses.fields(EngineConfig)} - _USUAL
+    group = parser.add_argument_group("engine", "the usual ones; --help=all lists all")
+    add_fields(group, EngineConfig, defaults)
 
 
 def engine_config(args: argparse.Namespace, defaults: Defaults = _NONE) -> EngineConfig:
@@ -55,7 +63,6 @@ def add_sampling_options(
 
 
 def sampling_params(args: argparse.Namespace, defaults: Defaults = _NONE) -> SamplingParams:
-    """A typed option wins over `defaults`, and `defaults` over those of the class."""
     given = given_fields(args, SamplingParams)
     given.pop("seed", None)
     return SamplingParams(**{**defaults, **given})
@@ -143,9 +150,7 @@ def _kind(hint: Any) -> dict[str, Any]:
 
 
 class ReadConfig(argparse.Action):
-    """Parses the JSON object of the class `const`. As a `type`, its `ConfigError` would be printed
-    after the usage.
-    """
+    """Parses the JSON object of class `const`: a `type` would print its error after the usage."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         setattr(namespace, self.dest, self.const.of(values))

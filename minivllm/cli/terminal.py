@@ -8,8 +8,10 @@ the screen.
 import json
 import os
 import re
+import shutil
 import sys
 import termios
+import textwrap
 from typing import TextIO
 
 from minivllm.errors import TerminalError
@@ -50,6 +52,14 @@ def show(text: str, stream: TextIO | None = None) -> None:
     stream = stream or sys.stdout
     stream.write(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() else text)
     stream.flush()
+
+
+def fill(text: str, indent: int = 0, stream: TextIO | None = None) -> str:
+    """Wrap a line between its words for a terminal. A pipe gets one line."""
+    if not (stream or sys.stdout).isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 20)
+    return textwrap.fill(text, width, subsequent_indent=" " * indent)
 
 
 def print_json(value: object) -> None:

@@ -123,7 +123,7 @@ class KVUsageMeter:
         return KVUsage(
             step=step,
             t=t,
-            total=len(fold.blocks) * block_size,
+            total=fold.header.num_usable_blocks * block_size,
             used=tally.used,
             reserved=tally.reserved,
             internal=tally.internal,

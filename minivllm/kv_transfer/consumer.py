@@ -3,8 +3,8 @@
     admission   asks for the prompt's full blocks that its own cache lacks, by their hashes
     arrival     writes their bytes into its own blocks, and goes on behind them
 
-Nothing comes if the other engine is gone, its lease is over, or bytes are damaged: then the decoder
-computes the tokens itself. It asks once for each request, unless its own cache has all blocks.
+Nothing comes if the other engine is gone or hangs, its lease is over, or bytes are damaged. Then
+the decoder computes the tokens itself. It asks once for each request, unless its cache has all.
 
 Source: vLLM `vllm/distributed/kv_transfer/kv_connector/v1/nixl/pull_scheduler.py`.
 """
@@ -56,6 +56,7 @@ class KVConsumer(KVConnector):
         load.ends_at = self._link.send(len(load.blocks))
 
     def _receive(self, load: Load) -> int:
-        for block, content in zip(load.blocks, load.mark.blocks, strict=False):
+        contents = load.mark.blocks  # read once: a peer that is too late may still fill it
+        for block, content in zip(load.blocks, contents, strict=False):
             self.memory.write(block.block_id, content)
-        return len(load.mark.blocks)
+        return len(contents)

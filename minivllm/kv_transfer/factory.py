@@ -6,7 +6,7 @@ Source: vLLM `vllm/distributed/kv_transfer/kv_connector/factory.py`.
 import logging
 
 from minivllm import kv_transfer
-from minivllm.clock import Clock
+from minivllm.clock import Clock, SimulatedClock, VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler import Scheduler
 from minivllm.errors import ConfigError
@@ -50,8 +50,8 @@ def create_connector(
     options = HostTierOptions.of(transfer.kv_connector_extra_config)
     num_blocks = options.num_blocks(runner.num_blocks, block_bytes)
     copier = kv_transfer.HostMemory(caches, num_blocks) if caches else Copier()
-    gigabytes = block_bytes / 1e9 if clock.name == "virtual" else 0.0
-    link = Link(clock, gigabytes / options.gigabytes_per_second)
+    is_modelled = isinstance(clock, VirtualClock | SimulatedClock)
+    link = Link(clock, is_modelled * block_bytes / (options.gigabytes_per_second * 1e9))
     # Two steps' worth of blocks, as in vLLM.
     num_ahead = 2 * -(-config.max_num_batched_tokens // config.block_size)
     ahead = num_ahead if options.lazy_offload else None

@@ -29,22 +29,26 @@ class HostMemory(Copier):
         """kv_caches: [num_gpu_blocks, ...] each, with all keys, values and scales of a block
         Raises `ConfigError` if the memory is not there.
         """
-        need = num_blocks * sum(cache[0].nbytes for cache in kv_caches)
-        free = available_cpu_memory()
-        if free is not None and need > free:
-            raise ConfigError(
-                f"kv_connector_extra_config: {num_blocks} blocks in the host's memory need"
-                f" {format_memory(need)}, but {format_memory(free)} are free; lower"
-                " cpu_bytes_to_use or num_cpu_blocks."
-            )
         self._caches, self._device = kv_caches, kv_caches[0].device
         on_cuda = self._device.type == "cuda"
+        # A CPU gives memory its pages with the first write, so the KV cache has none yet.
+        due = 0 if on_cuda else sum(cache.nbytes for cache in kv_caches)
+        sizes = [num_blocks * cache[0].nbytes for cache in kv_caches]
+        if on_cuda:  # torch rounds pinned memory up to a power of two
+            sizes = [1 << (size - 1).bit_length() for size in sizes]
+        need, free = sum(sizes), available_cpu_memory()
+        if free is not None and need + due > free:
+            raise ConfigError(
+                f"kv_connector_extra_config: {num_blocks} blocks in the host's memory need"
+                f" {format_memory(need)}, but {format_memory(max(free - due, 0))} are free; lower"
+                " cpu_bytes_to_use or num_cpu_blocks."
+            )
         self._host = [
             torch.empty((num_blocks, *cache.shape[1:]), dtype=cache.dtype, pin_memory=on_cuda)
             for cache in kv_caches
         ]
-        lowest = torch.cuda.Stream.priority_range()[0] if on_cuda else 0
-        self._stream = torch.cuda.Stream(self._device, lowest) if on_cuda else None
+        # Of the lowest priority, which is the default: copies yield to the model.
+        self._stream = torch.cuda.Stream(self._device) if on_cuda else None
         self._stored: Mark | None = None  # CUDA: after the last stores
 
     @torch.inference_mode()

@@ -140,6 +140,7 @@ class SimpleCPUOffloadConnector(KVConnector):
     def start_load_kv(self, plan: SchedulerOutput) -> None:
         self._scheduled = plan.scheduled
         stores = [BlockCopy(block.block_id, copy) for copy, block in self._stores.items()]
+        # Cautious: nobody writes into the source of an eager store, but it has an owner, too.
         overwritten = any(block.ref_cnt for block in self._stores.values())
         begun = [load for load in self.loads.values() if load.mark is None]
         pairs = (zip(*reversed(load.ids), strict=True) for load in begun)

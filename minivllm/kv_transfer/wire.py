@@ -4,8 +4,8 @@
     P  Answer     a refusal, the blocks, a digest of hashes and blocks
     D  one byte   the digest is right: the lease may end
 
-A message comes after its length, and a longer one than expected is not read. Whatever is wrong ends
-the connection: the decoder has nothing, and the lease ends by time. vLLM sends the bytes with NIXL.
+A message comes after its length, and a longer one than expected is not read. If anything is wrong,
+or takes as long as a lease, the decoder gets nothing. vLLM sends the bytes with NIXL.
 """
 
 from contextlib import suppress
@@ -13,6 +13,7 @@ from hashlib import sha256
 from socket import create_connection, socket
 from socketserver import ThreadingTCPServer
 from threading import Thread
+from time import monotonic
 from typing import Any, BinaryIO
 from weakref import ref
 
@@ -93,11 +94,12 @@ class RemoteFetch(Fetch):
     ) -> None:  # fmt: skip
         self.blocks, self.refusal = [], None
         self._question, self._block_bytes = (facts, hashes), block_bytes
+        self._gives_up_at = monotonic() + timeout
         self.thread = Thread(target=self._run, args=[address, timeout], daemon=True)
         self.thread.start()
 
     def query(self) -> bool:
-        return not self.thread.is_alive()
+        return not self.thread.is_alive() or monotonic() > self._gives_up_at
 
     def _run(self, *where: object) -> None:
         with suppress(*WRONG), create_connection(*where) as connection:

@@ -92,15 +92,15 @@ def _connected(scheduler: Scheduler) -> Tap:
 
 def _header(scheduler: Scheduler) -> LogHeader:
     manager, group = scheduler.kv_cache_manager, scheduler.kv_cache_config.kv_cache_groups[0]
-    model = scheduler.vllm_config.model_config.model.rstrip("/").rpartition("/")[2]
+    model = scheduler.vllm_config.model_config.served_model_name.rstrip("/").rpartition("/")[2]
     return LogHeader(
         version=2, engine=__version__, source=f"vLLM {vllm.__version__}", model=model,
-        clock="monotonic", wall=time.time(), mono=time.monotonic(),
-        num_blocks=manager.block_pool.num_gpu_blocks, reserved_blocks=1,
-        block_size=scheduler.block_size, max_num_seqs=scheduler.max_num_running_reqs,
+        clock="monotonic", wall=time.time(), mono=time.monotonic(), reserved_blocks=1,
+        num_blocks=manager.block_pool.num_gpu_blocks, block_size=scheduler.block_size,
+        max_num_seqs=scheduler.max_num_running_reqs, max_model_len=scheduler.max_model_len,
         max_num_batched_tokens=scheduler.max_num_scheduled_tokens,
-        max_model_len=scheduler.max_model_len, scheduling_policy=scheduler.policy.value,
-        enable_prefix_caching=manager.enable_caching,
-        config={"async_scheduling": isinstance(scheduler, AsyncScheduler)},
+        scheduling_policy=scheduler.policy.value, enable_prefix_caching=manager.enable_caching,
+        config={"async_scheduling": isinstance(scheduler, AsyncScheduler),
+                "enable_chunked_prefill": scheduler.scheduler_config.enable_chunked_prefill},
         block_bytes=group.kv_cache_spec.page_size_bytes * len(group.layer_names),
     )  # fmt: skip

@@ -28,8 +28,11 @@ LAST = Recording(LOG).last_step
     [
         ("demo --scenario nothing", 2, "usage: minivllm demo"),
         ("demo --slow -1", 2, "usage: minivllm demo"),
-        ("generate x --block-size 0", 2, "block_size must be a whole number, at least 1"),
-        ("generate x --min-tokens 9 --max-tokens 3", 2, "min_tokens is 9 but max_tokens"),
+        ("generate x --block-size 0", 2, "--block-size must be a whole number, at least 1"),
+        ("generate x --min-tokens 9 --max-tokens 3", 2, "--min-tokens is 9 but --max-tokens"),
+        ("to-vllm house --max-num-seqs 0", 2, "--max-num-seqs must be a whole number"),
+        ("simulate --block-size 0", 2, "--block-size must be a whole number"),
+        ("demo --speculative-config {}", 2, "--speculative-config"),
         ("generate Hello --model no-such.gguf", 1, "No model 'no-such.gguf'"),
         ("model path no-such.gguf", 1, "No model 'no-such.gguf'"),
         ("once no-such.jsonl", 1, "cannot be read: No such file or directory."),
@@ -39,7 +42,7 @@ LAST = Recording(LOG).last_step
         (f"shot {LOG} -o x.svg --size 120", 2, "columns and rows, at most 999 each"),
         ("compare --a buddy --model tiny-random", 2, "the unknown part 'buddy'"),
         ("simulate --rate 0", 2, "must be more than 0 requests per second"),
-        ("serve --port 0 --host 0.0.0.0", 2, "api_key"),
+        ("serve --port 0 --host 0.0.0.0", 2, "--api-key"),
         ("", 2, "  Watch              demo, tour, live, replay, attach\n  Learn  "),
         ("lesson 99", 1, "There is no lesson '99'"),
     ],
@@ -126,6 +129,16 @@ def test_help_names_every_command_and_is_status_0(tmp_path):
     commands = ("generate", "chat", "serve", "demo", "lesson", "exercise", "compare", "bench")
     assert all(f"  {command} " in helped.stdout for command in commands)
     assert len(helped.stdout.splitlines()) < 36
+
+
+def test_the_help_of_a_command_has_the_usual_options_and_all_of_them_on_request(capsys):
+    said = {}
+    for how in ("--help", "--help=all"):
+        assert main(["demo", how]) == 0
+        said[how] = capsys.readouterr().out
+    brief, whole = said.values()
+    assert "--max-num-seqs" in brief and "--batch-delay" not in brief and "--batch-delay" in whole
+    assert len(brief.splitlines()) < 80 < len(whole.splitlines())
 
 
 def test_the_house_model_writes_the_same_story_in_a_process_as_in_this_one(tmp_path, capsys):

@@ -5,6 +5,7 @@ import torch
 
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
+from minivllm.kv_transfer import host_memory
 from minivllm.kv_transfer.host_memory import HostMemory
 
 
@@ -19,6 +20,12 @@ def test_a_block_comes_back_in_another_place_although_its_own_is_reused_in_the_s
     assert memory.copy([], [], False).query()
 
 
-def test_a_tier_larger_than_memory_is_one_sentence():
+def test_a_tier_larger_than_memory_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(host_memory, "available_cpu_memory", lambda: 1000 << 10)
+    caches = [torch.zeros(10, 15 << 10)]  # 600 KiB, which the system has not given yet
+    HostMemory(caches, num_blocks=6)
+    with pytest.raises(ConfigError, match=r"7 blocks .* need 420 KiB, but 400 KiB are free"):
+        HostMemory(caches, num_blocks=7)
+    monkeypatch.undo()
     with pytest.raises(ConfigError, match=r"blocks in the host's memory need .* are free; lower"):
         HostMemory([torch.zeros(1, 1 << 20)], num_blocks=1 << 40)

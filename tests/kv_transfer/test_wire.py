@@ -2,11 +2,16 @@
 
 import random
 import socket
+from contextlib import suppress
+from threading import Thread
+from time import sleep
 
-from support.engine.engine_fakes import prompt
+import pytest
+from support.engine.engine_fakes import expected_output, prompt
 from support.engine.random_histories import ApartEngine
 
 from minivllm.core.invariants import check_invariants
+from minivllm.events import types as ev
 from minivllm.kv_transfer.wire import RemoteFetch, listen
 
 FACTS = {"model": "fake", "block_size": "4"}
@@ -37,3 +42,31 @@ def test_a_peer_gets_the_blocks_of_a_lease_or_nothing():
     server.shutdown()
     server.server_close()
     assert fetch(hashes) == (None, [])
+
+
+def drip(listener: socket.socket) -> None:
+    """Promise more bytes than it ever sends, and send them so fast that no single read waits."""
+    with suppress(OSError), listener.accept()[0] as connection:
+        connection.sendall((999).to_bytes(8))
+        while True:
+            connection.sendall(b"?")
+            sleep(0.05)
+
+
+@pytest.mark.parametrize("peer", ["is stopped", "drips"])
+def test_a_peer_that_hangs_ends_in_a_recompute(peer: str):
+    """A process that is stopped (SIGSTOP) still has its port: the system takes the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        if peer == "drips":
+            Thread(target=drip, args=[listener], daemon=True).start()
+        engine = ApartEngine(20, role="kv_consumer", rng=random.Random(0))
+        where = listener.getsockname(), FACTS, 0.3, 32
+        engine.connector.fetch = lambda sequence, hashes: RemoteFetch(*where, hashes)
+        engine.add("a", prompt(18), max_tokens=2)
+        engine.step()
+        assert engine.fold.loads.keys() == {"a.0"}
+        for _ in range(500):  # at least five seconds, of which the bound is a small part
+            sleep(0.01 * bool(engine.fold.loads))
+            engine.step()
+        assert [event.num_tokens for event in engine.events_of(ev.KVLoaded)] == [0]
+        assert engine.outputs["a"].outputs[0].token_ids == expected_output(prompt(18), 2)

@@ -16,6 +16,7 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.race.recorded import read_recorded_run
 from minivllm.lab.race.rerun import RecordedRun, race_options, rerun
+from minivllm.tui.answers.verdict import why_faster
 
 SECONDS = 0.25
 """How long every recorded step took."""
@@ -122,7 +123,7 @@ def test_requests_that_had_not_ended_go_on_to_their_limit_after_the_tokens_so_fa
     assert output[:5] == tokens_of(engine.events)["r0.0"] and len(output) == 30
     assert {run.pieces[token_id] for token_id in output[5:]} == {" …"}
     assert ran(run, "paged", tmp_path)[0].history[0].text.endswith(" … …")
-    assert "unknown words: r0" in run.notes[0] and "without a token: r1" in run.notes[1]
+    assert "r0 had not ended" in run.notes[1] and "r1 had no token" in run.notes[2]
 
 
 def test_a_race_in_int8_has_more_blocks_in_the_same_bytes_or_says_why_not(engine, tmp_path):
@@ -145,3 +146,22 @@ def test_twice_the_blocks_or_slots_is_twice_those_of_the_recording(engine, tmp_p
     memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": 100}  # of compare
     doubled = parse_configuration("blocks-x2").options_for(memory)
     assert doubled == {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": 200}
+
+
+def test_a_second_memory_loads_what_the_other_side_computes_again_and_loads_take_time(tmp_path):
+    engine = WatchedEngine(num_blocks=12, max_model_len=48)
+    for name, token_ids in (("ada", prompt(18)), ("ben", [98] * 47), ("cleo", prompt(18))):
+        engine.add(name, token_ids, max_tokens=1)
+        engine.run()
+    run = read(tmp_path, engine)
+    header = structs.replace(run.header, block_bytes=25_000_000)  # a millisecond at 25 GB/s
+    run = dataclasses.replace(run, header=header)
+    (evicts, _), (saves, events) = (ran(run, name, tmp_path) for name in ("evict", "offload"))
+    load, loaded = (
+        next(event for event in events if isinstance(event, kind))
+        for kind in (ev.KVLoad, ev.KVLoaded)
+    )
+    assert loaded.t - load.t >= 0.001 * len(load.block_ids) > 0.002
+    assert saves.header.num_cpu_blocks == 48
+    again = f"computed {loaded.num_tokens} tokens again, which B loaded from the host's memory"
+    assert again in why_faster(evicts, saves, 2.0, "AB")

@@ -49,6 +49,18 @@ def test_a_recording_of_a_trace_gives_the_trace_again(ours):
     assert again.num_blocks == trace.num_blocks
 
 
+def test_a_stop_string_of_a_vllm_is_an_abort_and_during_a_step_minivllm_has_none(ours, tmp_path):
+    reader = LogReader(ours)
+    of_vllm = {"source": "vLLM 0.32.0", "config": {"async_scheduling": False}}
+    with LogWriter(tmp_path / "vllm.jsonl", replace(reader.header, **of_vllm)) as writer:
+        for event in reader:
+            found = {"stop_reason": "."} if isinstance(event, ev.RequestFinished) else {}
+            writer.write(replace(event, **found))
+    trace = read_trace(tmp_path / "vllm.jsonl")
+    assert all(request.abort_step is not None for request in trace.requests)
+    assert not trace.is_vllms, "so vLLM's scheduler runs, and aborts between two steps, too"
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_rule_explains_only_a_scheduler_that_follows_it(rule, tmp_path):
     trace = random_trace(SEEDS[rule.id])

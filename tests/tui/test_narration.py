@@ -1,10 +1,12 @@
 """The narrated line: the newest notable decision, long enough to read, and the same after a seek."""
 
-from support.tui.shown import moments
+from support.tui.memory_recording import context_of
+from support.tui.shown import moments, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.state.decisions import Decision
-from minivllm.tui.state.narration import SECONDS_TO_READ, Narration
+from minivllm.tui.state.narration import SECONDS_TO_READ, STEPS_TO_AGE, Narration
+from minivllm.tui.widgets.frame.narrator import Narrator
 
 
 def decision(seq: int, step: int, kind: str) -> Decision:
@@ -37,6 +39,21 @@ def test_an_old_decision_is_no_news_after_a_seek():
     assert narration.look([ARRIVES, PREEMPTED, newest], 9.0, paused=False) is newest
 
 
+def test_the_line_is_of_the_last_steps_and_else_says_what_to_watch(shared_prefix):
+    run, panel, shown = shared_prefix.run(), Narrator(), 0
+    panel.context = context_of(run, 0)
+    panel.context.watch, panel.set_timer = "How blocks are shared.", lambda *_: None
+    for at in range(0, len(run.events), 9):
+        panel.context.transport.to_position(at)
+        model = panel.context.transport.view
+        (row,) = rows(panel, model)
+        told = [decision.step for decision in model.log.decisions if decision.rank >= 0]
+        is_news = told and model.fold.step - told[-1] <= STEPS_TO_AGE
+        assert row.startswith(f" step {told[-1]} " if is_news else " Watch: How"), at
+        shown += bool(is_news)
+    assert shown
+
+
 def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
     narration = Narration()
     everything = [ARRIVES, PREEMPTED, ENTERS, TAKES]
@@ -47,11 +64,16 @@ def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
 
 
 def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pressure):
-    preempted = 0
+    preempted, found, gone = 0, 0, set()
     for model, event in moments(memory_pressure.run()):
         if isinstance(event, ev.RequestPreempted):
             told = Narration().look(model.log.decisions, 0.0, paused=True).narrated()
             victim, cause = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
             assert f"{cause} needed" in told.partition(f": {victim} gives up")[0]
             preempted += 1
-    assert preempted
+            gone.add(event.seq_id)
+        elif isinstance(event, ev.BlockHit):
+            said = model.log.decisions[-1].narrated()
+            assert ("is back" in said) == (event.seq_id in gone), "its own blocks, or another's"
+            found += event.seq_id in gone
+    assert preempted and found

@@ -1,7 +1,24 @@
-"""`why_faster`: why one run of the same requests was faster, from its options and its counts."""
+"""`verdict`: which of two runs of the same requests took less time, and why."""
 
 from minivllm.events.fold import Fold
+from minivllm.events.recording.recording import Recording
 from minivllm.text import plural
+from minivllm.tui.state.model import DashboardModel
+
+TIE = 1.02
+"""Up to this ratio of their times, nobody wins."""
+
+
+def verdict(first: Recording[DashboardModel], second: Recording[DashboardModel]) -> str:
+    """A sentence about two complete recordings; empty if they differ in work or have no seconds."""
+    ends = [run.head.fold for run in (first, second)]
+    tokens = [end.counters.generation_tokens for end in ends]
+    if tokens[0] != tokens[1] or not all(run.head.pace.is_timed for run in (first, second)):
+        return ""
+    a, b = (run.head.fold.t - next(iter(run.events(0, 1))).t for run in (first, second))
+    if max(a, b) < TIE * min(a, b):
+        return f"Nobody won: A took {a:,.2f} s and B {b:,.2f} s, and less than 2 % apart is equal."
+    return f"{'B' if b < a else 'A'} won: {why_faster(*ends, a / b, 'AB')}."
 
 
 def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
@@ -10,6 +27,8 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
     Both folds are at the end of their runs, which had the same requests.
     times: how many times as fast the second run was
     """
+    if 1 / TIE < times < TIE:
+        return "less than 2 % apart is equal"
     order = -1 if times < 1 else 1
     (slow, fast), (slower, faster) = (first, second)[::order], names[::order]
     old, new = slow.header, fast.header
@@ -42,4 +61,6 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"{b.spec_decode_num_accepted_tokens:,} drafts of {faster} were right"
     if (found := b.prefix_cache_hits - a.prefix_cache_hits) > 0:
         return f"{faster} found {plural(found, 'more token')} in its prefix cache"
+    if old.num_cpu_blocks != new.num_cpu_blocks:
+        return "no prompt came back after its blocks were evicted, so nothing was loaded"
     return f"{slower} took {plural(slow.step, 'step')}, {faster} {fast.step:,}"

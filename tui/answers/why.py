@@ -1,4 +1,4 @@
-"""`why`: one sentence, with numbers, about the last selected item (key w).
+"""`why`: one sentence, with numbers, about an item (key w).
 
 The item is a sequence (`why_sequences`), a block, a step or an event. If nothing is
 selected, the sentence is about the most interesting fact of the moment. In a recording, the item
@@ -8,7 +8,7 @@ may not exist yet, or its history may already be dropped; then the sentence says
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_sequences import list_names, reason_to_wait, why_sequence
 from minivllm.tui.answers.why_waited import with_wait
-from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.selection import Target
 from minivllm.tui.state.decisions import experts_read, whose_need
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
@@ -17,17 +17,20 @@ _NEARLY_FULL = 0.1
 """Share of free blocks below which the pool counts as nearly full."""
 
 
-def why(model: DashboardModel, selection: Selection) -> str:
-    target = selection.last
+def why(model: DashboardModel, target: Target | None, *, is_race: bool = False) -> str:
+    """is_race: each answer ends where the recording's did, and not at a limit of its own"""
     if target is None:
         return _of_the_moment(model)
     match target.kind:
         case "sequence":
-            return with_wait(model, target.key, why_sequence(model, target.key))
+            said = why_sequence(model, target.key, is_race=is_race)
+            return with_wait(model, target.key, said)
         case "token":
-            return why_sequence(model, selection.seq_id)
+            return why_sequence(model, target.key)
         case "block":
             return why_block(model, target.key)
+        case "host":
+            return why_host_block(model, target.key)
         case "step":
             return why_step(model, target.key)
     return _why_event(model, target.key)
@@ -94,9 +97,9 @@ def _why_event(model: DashboardModel, seq: int) -> str:
         return f"Event {seq:,} is none of the last decisions; s shows the code that emitted it."
     said = "".join(text for text, _ in decision.spans())
     name = f"{decision.name} " if decision.name else ""
-    return (
-        f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows the code that decided it."
-    )
+    by = model.header.source
+    code = f"minivllm's rule for it; {by} decided" if by else "the code that decided it"
+    return f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows {code}."
 
 
 def _of_the_moment(model: DashboardModel) -> str:
@@ -118,10 +121,10 @@ def _of_the_moment(model: DashboardModel) -> str:
         return why_step(model, record.step)
     if fold.waiting:
         return with_wait(model, fold.waiting[0], why_sequence(model, fold.waiting[0]))
-    free = len(fold.free_queue)
-    if fold.running and free <= len(fold.blocks) * _NEARLY_FULL:
+    free, total = len(fold.free_queue), model.header.num_usable_blocks
+    if fold.running and free <= total * _NEARLY_FULL:
         return (
-            f"{free:,} of {plural(len(fold.blocks), 'block')} are free and"
+            f"{free:,} of {plural(total, 'block')} are free and"
             f" {_run(len(fold.running))}: if one needs more blocks than that, the scheduler"
             " preempts a sequence."
         )
@@ -134,7 +137,7 @@ def _of_the_moment(model: DashboardModel) -> str:
             cache = "prefix caching is off"
         return (
             f"{_run(len(fold.running))} and none wait: {free:,} of"
-            f" {plural(len(fold.blocks), 'block')} are free, and {cache}."
+            f" {plural(total, 'block')} are free, and {cache}."
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
@@ -155,7 +158,11 @@ def why_block(model: DashboardModel, block_id: int) -> str:
             f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')},"
             " and the first is 0."
         )
+    if block_id < model.header.reserved_blocks:
+        return f"Block {block_id} is vLLM's null block: no sequence ever gets it."
     block = blocks[block_id]
+    if _is_leased(model, block_id) and not model.owners(block_id):
+        return f"Block {block_id} is kept until another engine has read it, or its lease is over."
     if block.ref_cnt > 1:
         return _shared(model, block_id)
     if block.ref_cnt == 1:
@@ -168,13 +175,13 @@ def why_block(model: DashboardModel, block_id: int) -> str:
     return _cached(model, block_id) if block.hash is not None else _empty(model, block_id)
 
 
+def _is_leased(model: DashboardModel, block_id: int) -> bool:
+    return any(block_id in kept for kept in model.fold.leases.values())
+
+
 def _held(model: DashboardModel, block_id: int) -> str:
     owners = model.owners(block_id)
-    if any(block_id in kept for kept in model.fold.leases.values()):
-        return f"Block {block_id} is kept until another engine has read it, or its lease is over."
     if not owners:
-        if any(block_id in leased for leased in model.fold.leases.values()):
-            return f"Block {block_id} is kept for another engine, which will decode its prompt."
         return (
             f"Block {block_id} is in use, but the block table that holds it is not known at"
             " this moment."
@@ -222,8 +229,9 @@ def _shared(model: DashboardModel, block_id: int) -> str:
         if steps:
             reasons.append(f"{list_names(steps)} {were}{way} {_in_steps(steps)}")
     because = ", and ".join(reasons) or "how they got it is no longer in memory"
+    lease = " and a lease of another engine" if _is_leased(model, block_id) else ""
     return (
-        f"Block {block_id} is shared by {list_names(owners)} (reference count {count:,}):"
+        f"Block {block_id} is shared by {list_names(owners)}{lease} (reference count {count:,}):"
         f" {because}; {_what_sharing_costs(model, block_id)}."
     )
 
@@ -295,10 +303,14 @@ def _empty(model: DashboardModel, block_id: int) -> str:
 
 
 def _place(model: DashboardModel, block_id: int) -> str:
-    number = list(model.fold.free_queue).index(block_id) + 1
+    return f"it is {_nth(block_id, list(model.fold.free_queue))} in the free queue"
+
+
+def _nth(item: int, queue: list[int]) -> str:
+    number = queue.index(item) + 1
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     ending = "th" if number % 100 in (11, 12, 13) else ending
-    return f"it is the {number:,}{ending} of {len(model.fold.free_queue):,} in the free queue"
+    return f"the {number:,}{ending} of {len(queue):,}"
 
 
 def _left(model: DashboardModel, block_id: int) -> str:
@@ -306,3 +318,24 @@ def _left(model: DashboardModel, block_id: int) -> str:
     if age is None or age.last_owner is None:
         return ""
     return f"{short_name(age.last_owner)} held it last, until step {age.touched:,}, and "
+
+
+def why_host_block(model: DashboardModel, host_block: int) -> str:
+    """Whose copy a block of the second memory has, who loads it, and when it is lost."""
+    fold, name = model.fold, f"The host's block {host_block:,}"
+    if host_block >= len(fold.host_blocks):
+        return f"{name} does not exist: the host's memory has {len(fold.host_blocks):,} here."
+    content = fold.host_blocks[host_block].hash
+    if content is None:
+        return f"{name} is empty."
+    owner = model.ages.host_owners.get(content)
+    whose = f" of {short_name(owner)}" if owner else ""
+    said = f"{name} is a copy of a block{whose} (hash {clean(content)[:12]})"
+    if readers := [seq for seq, load in fold.loads.items() if host_block in load.host_blocks]:
+        return f"{said}: it is being loaded for {list_names(readers)}, so it cannot be reused now."
+    queue = f"it is {_nth(host_block, list(fold.host_queue))} to be reused"
+    if any(block.hash == content for block in fold.blocks):
+        use = "the KV cache has it, too, so a prompt with the same beginning hits it there"
+    else:
+        use = "only the host has it, so a prompt with the same beginning loads it"
+    return f"{said}: {use}; {queue}."

@@ -20,10 +20,10 @@ _NAMED = 4
 """Maximum number of names in a sentence."""
 
 
-def why_sequence(model: DashboardModel, seq_id: str) -> str:
+def why_sequence(model: DashboardModel, seq_id: str, *, is_race: bool = False) -> str:
     sequence, record = model.fold.sequences.get(seq_id), model.ledger.sequences.get(seq_id)
     if sequence is None:
-        return _ended(model, seq_id)
+        return _ended(model, seq_id, is_race)
     if sequence.status == "RUNNING":
         return _running(model, seq_id, sequence) + _newest_token(model, seq_id, sequence)
     return _waiting(model, seq_id, sequence, record)
@@ -107,7 +107,7 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
     held = ", ".join(f"{short_name(holder)} holds {len(tables[holder]):,}" for holder in named)
     all_held = [block_id for holder in named for block_id in tables[holder]]
     shared = " (shared ones counted for each)" if len(set(all_held)) < len(all_held) else ""
-    return f"; {held} of {plural(len(fold.blocks), 'block')}{shared}"
+    return f"; {held} of {plural(model.header.num_usable_blocks, 'block')}{shared}"
 
 
 def _preempted(sequence: SequenceState, record: SequenceRecord | None, name: str) -> Iterator[str]:
@@ -142,11 +142,11 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
         )
     none = f"{name} got no token in step {fold.step:,}"
     missing = sequence.num_tokens - sequence.num_computed_tokens
-    if missing == 0:
-        return (
-            f"{none}: all its {plural(sequence.num_tokens, 'token')} are computed, and it waits for"
-            " a preempted sibling."
-        )
+    if missing <= 0:
+        # With asynchronous scheduling, vLLM plans before it knows the tokens of the step before.
+        what = "the token of the step before" if model.header.source else "a preempted sibling"
+        tokens = plural(sequence.num_tokens, "token")
+        return f"{none}: all its {tokens} are computed, and it waits for {what}."
     if before >= fold.budget:
         return f"{none}: the sequences scheduled before it used up the budget of {fold.budget:,}."
     return (
@@ -198,7 +198,7 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
 # ---- ended ----
 
 
-def _ended(model: DashboardModel, seq_id: str) -> str:
+def _ended(model: DashboardModel, seq_id: str, is_race: bool) -> str:
     name = short_name(seq_id)
     done = next((done for done in reversed(model.fold.history) if done.seq_id == seq_id), None)
     if done is None:
@@ -207,6 +207,8 @@ def _ended(model: DashboardModel, seq_id: str) -> str:
             " pruned beam, or ended long ago."
         )
     when = f"in step {done.step:,} with {plural(done.num_tokens, 'token')}, including its prompt"
+    if is_race:
+        return f"{name} ended {when}, where its answer ends in the recording."
     key = f"end.{done.reason}"
     if key not in PHRASES:
         return f"{name} ended {when}, for a reason that this version does not know."

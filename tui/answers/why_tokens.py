@@ -62,12 +62,16 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
         if seq_id in model.fold.sequences:  # the picture is of an earlier moment
             return f"No token of {name} is explained up to here, and it has ended since."
         return f"{name} has ended, and its tokens were not explained: select a running sequence."
+    if by := model.header.source:
+        return f"A recording of {by} explains no tokens: only minivllm knows the candidates."
     whose = f"the tokens of {name}" if seq_id is not None else "any token"
     if context.transport.source.status.state in ("recording", "indexing"):
         return (
             f"This recording does not explain {whose} up to here. To record explanations:"
             " minivllm demo --explain-tokens --record run.jsonl"
         )
+    if context.lesson is not None:
+        return f"The engine of this lesson does not explain {whose}; minivllm demo does."
     return (
         f"This engine has not explained {whose}, and a dashboard in another process cannot ask it"
         f" to. Start it with: minivllm serve {model.header.model} --events --explain-tokens"

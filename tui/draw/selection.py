@@ -6,7 +6,7 @@ A drawn span contains its `Target` (see `lines`), so a click finds what was draw
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-TargetKind = Literal["sequence", "block", "step", "event", "token"]
+TargetKind = Literal["sequence", "block", "host", "step", "event", "token"]
 
 
 class Target(NamedTuple):
@@ -23,6 +23,10 @@ def sequence(seq_id: str) -> Target:
 
 def block(block_id: int) -> Target:
     return Target("block", block_id)
+
+
+def host_block(number: int) -> Target:
+    return Target("host", number)
 
 
 def step(number: int) -> Target:
@@ -44,6 +48,7 @@ class Selection:
 
     seq_id: str | None = None
     block_id: int | None = None
+    host_block: int | None = None
     step: int | None = None
     event_seq: int | None = None
     position: int | None = None
@@ -60,8 +65,12 @@ class Selection:
             setattr(self, _FIELDS[target.kind], target.key)
 
     def clear(self) -> None:
-        self.seq_id = self.block_id = self.step = self.event_seq = None
+        self.seq_id = self.block_id = self.host_block = self.step = self.event_seq = None
         self.position = self.last = None
+
+    def held(self, kind: TargetKind) -> Target | None:
+        key = getattr(self, _FIELDS[kind])
+        return None if key is None else Target(kind, key)
 
     def holds(self, target: Target) -> bool:
         if target.kind == "token":
@@ -69,4 +78,7 @@ class Selection:
         return getattr(self, _FIELDS[target.kind]) == target.key
 
 
-_FIELDS = {"sequence": "seq_id", "block": "block_id", "step": "step", "event": "event_seq"}
+_FIELDS = {
+    "sequence": "seq_id", "block": "block_id", "host": "host_block", "step": "step",
+    "event": "event_seq",
+}  # fmt: skip

@@ -30,6 +30,8 @@ class EngineKeys:
         if self._context.control is None:
             is_file = self._context.own.source.status.state in ("recording", "indexing")
             what = "This is a recording" if is_file else "This engine is in another process"
+            if self._context.lesson is not None:
+                what = "The pages of the lesson run this engine"
             self._app.tell(f"{what}, so the dashboard can only watch it.")
         return self._context.control
 

@@ -29,6 +29,7 @@ _NO_FOCUS = "No panel has the focus: tab moves the focus, ↑ and ↓ select an 
 _LONGEST_NAME = 60
 _SCREEN_OF = {
     "block": "blocks",
+    "host": "blocks",
     "sequence": "requests",
     "step": "scheduler",
     "event": "events",
@@ -42,15 +43,17 @@ class LookKeys:
         self._context = app.context
         self.visited: list[str] = []
         """Names of the screens that `back` returns to, newest last."""
+        self._asked: tuple | None = None
+        """The screen and the selection of the last answer."""
 
     # ---- screens and panels ----
 
     async def screen(self, name: str) -> None:
-        if name == "choice":
-            self._engine.watch_first()  # so that there is something to see
         if name != self._app.current_mode:
             self.visited.append(self._app.current_mode)
             await self.go(name)
+        if name == "choice":
+            self._engine.watch_first()  # so that there is something to see
 
     async def tokens(self) -> None:
         """Open the Choice screen; there, stop or start explaining the sequence's tokens."""
@@ -60,6 +63,7 @@ class LookKeys:
             self._engine.tokens()
 
     async def go(self, name: str) -> None:
+        self._app.close_sentences()  # they are about what is left now
         if name == "compare":
             self._race.show()
         else:
@@ -144,9 +148,24 @@ class LookKeys:
     # ---- answers ----
 
     def why(self) -> None:
-        model = self._app.model
-        title = f"Why? As of step {model.fold.step:,}; esc closes this"
-        self._app.tell(why(model, self._context.selection), title, stays=True)
+        """Answer; pressed again with the same selection, close the answer."""
+        asked = self._app.current_mode, self._context.selection.last
+        if self._app.has_answer and asked == self._asked:
+            self._app.close_sentences()
+        else:
+            self.answer()
+
+    def answer(self) -> None:
+        """Explain what is selected now, at this moment."""
+        self._asked = self._app.current_mode, self._context.selection.last
+        context, model, asked = self._context, self._app.model, self._app.dashboard_screen.asked()
+        race = context.race if context.behind is not None else None
+        if race is not None and asked is None and context.transport.at_end:
+            said = clean(race.verdict())
+        else:
+            said = why(model, asked, is_race=race is not None)
+        of = f"{model.fold.step:,}{' of A' if context.second is not None else ''}"
+        self._app.tell(said, f"Why? As of step {of} (esc closes this)", stays=True)
 
     def source(self) -> None:
         focused = self._app.focused
@@ -157,14 +176,16 @@ class LookKeys:
             )
             return
         found = source_of(rule)
-        title, body = found.title, found.syntax(dark=self._app.current_theme.dark)
+        by = self._app.model.header.source
+        title = f"{by} decided this; the rule here: {found.title}" if by else found.title
+        body = found.syntax(dark=self._app.current_theme.dark)
         if self._context.ascii:
             title, body = to_ascii(title), Ascii(body)
         self._app.push_screen(TextScreen(title, body, found.row))
 
     def help(self) -> None:
         screen = self._app.dashboard_screen
-        panels = [panel for panel in screen.panels() if panel.display] if screen else []
+        panels = [panel for panel in screen.panels if panel.display] if screen else []
         focused = self._app.focused if self._app.focused in panels else None
         self._app.close_sentences()  # they would be painted over it
         self._app.push_screen(HelpScreen(panels, focused, ascii=self._context.ascii))
@@ -213,17 +234,17 @@ class LookKeys:
                 " like 412, ada or b9."
             )
         else:
+            before = transport.view.fold.step
             if target.kind == "sequence":
                 # A sample or beam does not arrive: for it, the picture stays at this moment.
-                before = transport.view.fold.step
                 transport.to_request(target.key.removesuffix(".0"))
-                if transport.view.fold.step < before:
-                    self._app.tell(
-                        f"Back from step {before:,} to where {short_name(target.key)} arrives at"
-                        f" step {transport.view.fold.step:,}: end returns to the newest step."
-                    )
             self._engine.select(target)
             await self.open()
+            if transport.view.fold.step < before:
+                self._app.tell(
+                    f"Back from step {before:,} to where {short_name(target.key)} arrives at"
+                    f" step {transport.view.fold.step:,}: end returns to the newest step."
+                )
         self._app.draw()
 
     # ---- files ----

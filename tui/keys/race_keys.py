@@ -34,7 +34,7 @@ class RaceKeys:
                 if entry is not None:
                     await self.start(entry)
 
-            self._app.push_screen(RaceScreen(Entry() if race is None else race.names), start)
+            self._app.push_screen(RaceScreen(Entry() if race is None else race.asked), start)
 
     async def start(self, entry: Entry) -> None:
         self.close()

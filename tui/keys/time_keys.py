@@ -32,7 +32,7 @@ class TimeKeys:
         """Draw; if the answer to `w` is open, answer for the new moment."""
         self._app.draw()
         if self._app.has_answer:
-            self._app.look_keys.why()
+            self._app.look_keys.answer()
 
     def tick(self) -> None:
         """Let an engine that pauses with the picture run only while the picture is live."""
@@ -61,10 +61,15 @@ class TimeKeys:
         is_newest = transport is self._app.context.own and transport.at_end
         return control if is_newest and control.state().paused else None
 
-    def toggle(self) -> None:
-        if self._app.context.shows_the_end:
+    def _says_the_end(self) -> bool:
+        if is_over := self._app.context.shows_the_end:
             self._app.tell("The run is over: ← goes back through its steps.")
-        elif self._paused_engine is not None:
+        return is_over
+
+    def toggle(self) -> None:
+        if self._says_the_end():
+            return
+        if self._paused_engine is not None:
             self.go_on()
         else:
             self.run(Transport.toggle)
@@ -74,7 +79,7 @@ class TimeKeys:
         if (engine := self._paused_engine) is not None:
             self.follow_steps()
             engine.step()
-        else:
+        elif not self._says_the_end():
             self.move(Transport.step, 1)
 
     def move(self, move: Callable[[Transport, int], None], by: int) -> None:

@@ -1,6 +1,6 @@
 """The base class of all screens: tabs, top line, timeline and key bar, with panels in between."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from minivllm.tui.context import Context
+from minivllm.tui.draw.selection import Target, TargetKind
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS, KeyBar, ScreenTabs
@@ -22,6 +23,8 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 
 class DashboardScreen(Screen, inherit_bindings=False):
     NAME: ClassVar[str]
+    KIND: ClassVar[TargetKind | None] = None
+    """Of the items that this screen is about."""
     IS_NARRATED: ClassVar[bool] = True
     # Visible beside a maximized panel: the position in time, and the key that restores the screen.
     ALLOW_IN_MAXIMIZED_VIEW = "#top, #timeline, #keybar"
@@ -35,11 +38,21 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self.context = context
         self.narrator, self.keybar = Narrator(id="narrator"), KeyBar(id="keybar")
         self.has_panels = False
-        self._panels: list[Panel] = []
+        self.panels: list[Panel] = []
         self._bound: dict[str, Binding] = {}
 
     def body(self) -> Iterable[Widget]:
         raise NotImplementedError
+
+    def row(self) -> Target | None:
+        """The item that this screen shows selected, even if another kind was selected since."""
+        return None if self.KIND is None else self.context.selection.held(self.KIND)
+
+    def asked(self) -> Target | None:
+        """What `w` explains: the last selection if the focused panel shows it, or else `row`."""
+        last, focused = self.context.selection.last, self.focused
+        is_shown = isinstance(focused, Panel) and last in focused.targets()
+        return last if is_shown and last.kind != "event" else self.row() or last
 
     def compose(self) -> ComposeResult:
         self._fit_terminal()
@@ -66,8 +79,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         # Query only once: a query in each frame took longer than drawing a panel.
-        self._panels = list(self.query(Panel))
-        for panel in self.panels():
+        self.panels = list(self.query(Panel))
+        for panel in self.panels:
             panel.context = self.context
         self._restyle(self.app.current_theme)
         self.app.theme_changed_signal.subscribe(self, self._restyle)
@@ -78,7 +91,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     def _restyle(self, theme: Theme) -> None:
         """Apply a theme, even while another screen is in front."""
         palette = Palette(theme.dark)
-        for panel in self.panels():
+        for panel in self.panels:
             panel.restyle(palette)
 
     def _forget_keys(self, _: Screen) -> None:
@@ -94,9 +107,6 @@ class DashboardScreen(Screen, inherit_bindings=False):
                 self._bound.setdefault(key.id or key.action, printed)
         return self._bound
 
-    def panels(self) -> Iterator[Panel]:
-        yield from self._panels
-
     def draw(self) -> None:
-        for panel in self.panels():
+        for panel in self.panels:
             panel.show(self.context.transport.view)

@@ -33,7 +33,7 @@ _BROAD = 160
 
 
 class BlocksScreen(DashboardScreen):
-    NAME = "blocks"
+    NAME, KIND = "blocks", "block"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -44,6 +44,6 @@ class CompareScreen(DashboardScreen):
         self._comparison.set_class(second is None, "-away")
         self._other.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")
-        for panel in self.panels():
+        for panel in self.panels:
             is_second = second is not None and panel.id == "side-b"
             panel.show(second.view if is_second else first.view)

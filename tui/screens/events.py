@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.selection import Target, event, sequence, step
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.time.event_search import index_of
+from minivllm.tui.time.event_search import event_in_question, index_of
 from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
 
@@ -27,6 +27,16 @@ class EventsScreen(DashboardScreen):
         with Horizontal(id="events-body"):
             yield EventList(id="events")
             yield EventDetail(id="event-detail")
+
+    def row(self) -> Target | None:
+        """The event in the panel beside the list; one that is no decision: its sequence or step."""
+        here = event_in_question(self.context)
+        if here is None:
+            return None
+        if any(here.seq == decision.seq for decision in self.context.transport.view.log.decisions):
+            return event(here.seq)
+        seq_id = getattr(here, "seq_id", None)
+        return step(here.step) if seq_id is None else sequence(seq_id)
 
     def draw(self) -> None:
         self._follow_choice()

@@ -60,19 +60,28 @@ class LessonScreen(DashboardScreen):
     # ---- keys ----
 
     def on_key(self, event: Key) -> None:
-        """While a question is open, take digits as the answer."""
+        """While a question is open, take digits as the answer, and refuse letters.
+
+        The letters in the bottom line remain keys.
+        """
         text = self._text
         if not self._lesson.page.waits or text.busy:
             return
+        trouble = None
         if event.key == "backspace":
             text.typed = text.typed[:-1]
         elif event.character is not None and event.character in "0123456789.":
             text.typed = (text.typed + event.character)[:_LONGEST_GUESS]
+        elif event.key.isalpha() and len(event.key) == 1 and event.key not in self._letters():
+            trouble = self._lesson.answer(event.key)
         else:
             return
         event.stop()
-        text.trouble = ""
+        text.trouble = trouble or ""
         text.show_again()
+
+    def _letters(self) -> set[str]:
+        return {self.bound[name].key for name in self.keybar.wanted() if name in self.bound}
 
     async def action_command(self, command_id: str) -> None:
         await run_command(LESSON_COMMANDS, command_id, self)

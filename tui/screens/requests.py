@@ -17,7 +17,7 @@ from minivllm.tui.widgets.requests.timelines import Timelines
 
 
 class RequestsScreen(DashboardScreen):
-    NAME = "requests"
+    NAME, KIND = "requests", "sequence"
 
     def body(self) -> Iterable[Widget]:
         with Vertical(id="requests-body"):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
+from minivllm.tui.draw.selection import Target, step
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.steps.charts import StepCharts
 from minivllm.tui.widgets.steps.experts import ExpertMap
@@ -18,7 +19,7 @@ from minivllm.tui.widgets.steps.step_history import StepHistory
 
 
 class SchedulerScreen(DashboardScreen):
-    NAME = "scheduler"
+    NAME, KIND = "scheduler", "step"
 
     def body(self) -> Iterable[Widget]:
         yield StepCharts(id="step-charts")
@@ -29,6 +30,11 @@ class SchedulerScreen(DashboardScreen):
                 yield FlatBatch(id="flat-batch")
                 self._experts = ExpertMap(id="experts")
                 yield self._experts
+
+    def row(self) -> Target | None:
+        """The step in the panel "Chosen step"."""
+        records = self.context.transport.view.steps.records
+        return super().row() or (step(records[-1].step) if records else None)
 
     def draw(self) -> None:
         self._experts.set_class(self.context.transport.view.experts is not None, "-filled")

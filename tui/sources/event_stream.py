@@ -155,7 +155,8 @@ class EventStream:
             raise EventLogError(f"it requires an API key: set the environment variable {API_KEY}.")
         if response.status == 404:
             raise EventLogError(
-                "it does not publish events: start that server with `minivllm serve --events`."
+                "it does not publish events: start that server with `minivllm serve --events`, and"
+                " `minivllm vllm-events` beside a vLLM."
             )
         if response.status != 200:
             raise EventLogError(

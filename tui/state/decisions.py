@@ -132,6 +132,7 @@ NARRATED = {
     "kv.loaded": (4, "{tokens:token} of {name} came from another memory: nobody computes them"),
     "kv.store": (4, "{blocks:block} of {name} may be reused soon: the host keeps a copy"),
     "block.hit": (4, "{name} begins like an earlier prompt: {blocks:block} reused"),
+    "block.hit.resumed": (4, "{name} is back: the cache still has {blocks:block} of its text"),
     "block.copied": (4, "{name} writes into shared block {src}: block {dst} is its own copy"),
     "block.evicted": (3, "only cached blocks are free: the cache forgets {blocks:block} of {name}"),
     "request.forked": (3, "{name} goes on from {parent}: they share its blocks"),
@@ -215,13 +216,17 @@ class DecisionLog(msgspec.Struct):
     waits_for: dict[str, str] = {}
     """Sequence -> its last logged reason to wait. Only a new reason is logged."""
 
-    def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
-        """owner: the event's sequence, or the last owner of its block"""
+    def add(
+        self, event: ev.Event, owner: str | None, letter: str | None, variant: str = ""
+    ) -> None:
+        """owner: the event's sequence, or the last owner of its block
+        variant: after the kind of the event, a key of `NARRATED`
+        """
         if (words := words_of(event)) is None:
             return
         verb, after, style = words
         block_id = getattr(event, "block_id", None)
-        key = (event.step, event.__struct_config__.tag, owner, verb, after)
+        key = (event.step, event.__struct_config__.tag + variant, owner, verb, after)
         if block_id is not None:
             for decision in self.decisions[-_LOOK_BACK:]:
                 if decision.key == key:

@@ -89,7 +89,9 @@ class _Remembered(msgspec.Struct):
 
     def tell(self, event: ev.Event) -> None:
         owner = self.ages.owner_told_by(event)
-        self.log.add(event, owner, self.letters.of(owner))
+        record = self.ledger.sequences.get(owner) if type(event) is ev.BlockHit else None
+        variant = ".resumed" if record is not None and record.preemption is not None else ""
+        self.log.add(event, owner, self.letters.of(owner), variant)
 
 
 class DashboardModel:
@@ -231,23 +233,20 @@ class DashboardModel:
     def pool_use(self) -> PoolUse:
         return pool_use(self.fold)
 
-    def tokens_per_second(self) -> float | None:
-        """Recent output tokens per second of engine time; None before two steps have ended."""
+    def rate(self) -> float | None:
+        """Recent output tokens per second, or per step of a virtual clock; None at first."""
         recent = self._recent_steps()
-        if len(recent) < 2 or recent[-1].t <= recent[0].t:
+        if len(recent) < 2:
             return None
-        return sum(record.num_tokens for record in recent[1:]) / (recent[-1].t - recent[0].t)
+        first, last = recent[0], recent[-1]
+        time = last.t - first.t if self.pace.is_timed else last.step - first.step
+        return sum(record.num_tokens for record in recent[1:]) / time if time > 0 else None
 
     def is_slowed(self) -> bool:
         """Whether most of the recent steps waited longer than they took, as in the demo."""
         pairs = list(pairwise(self._recent_steps()))
         waited = [after.t - before.t > 2 * sum(after.seconds) > 0 for before, after in pairs]
         return 2 * sum(waited) > len(pairs)
-
-    def tokens_per_step(self) -> float | None:
-        """Recent output tokens per step; None before two steps have ended."""
-        later = self._recent_steps()[1:]
-        return sum(record.num_tokens for record in later) / len(later) if later else None
 
     def _recent_steps(self) -> list[StepRecord]:
         """Those of the last `RATE_WINDOW`, and at least two: a step can take longer."""

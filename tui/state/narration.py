@@ -5,7 +5,7 @@ from minivllm.tui.state.decisions import Decision
 SECONDS_TO_READ = 2.0
 SECONDS_TO_WATCH = 3.0
 STEPS_TO_AGE = 30
-"""An older decision is no news: it is shown in grey, and not told again after a seek."""
+"""An older decision is no news: it is not shown, unless it could not be read yet."""
 
 
 class Narration:
@@ -17,6 +17,9 @@ class Narration:
         self.shown: Decision | None = None
         self._until: float | None = None
         """Before this time, the sentence stays while the picture moves on."""
+
+    def is_old(self, step: int, now: float, *, paused: bool) -> bool:
+        return step - self.shown.step > STEPS_TO_AGE and (paused or now >= self._until)
 
     def look(self, decisions: list[Decision], now: float, *, paused: bool) -> Decision | None:
         """While the picture moves, the most notable decision since the last one; when paused, that

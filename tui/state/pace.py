@@ -60,6 +60,11 @@ class Pace(NamedTuple):
         return f" at {t - self.mono:,.2f} s" if self.is_timed else ""
 
 
+def rate_words(rate: float) -> str:
+    """Tokens per second or step, with a decimal below 10."""
+    return f"{rate:,.0f}" if rate >= 10 or not rate else f"{rate:.1f}"
+
+
 def duration(seconds: float | None) -> str:
     """A duration in at most six characters."""
     if seconds is None:

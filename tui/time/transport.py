@@ -81,6 +81,11 @@ class Transport:
         return self.position >= len(self.recording)
 
     @property
+    def is_over(self) -> bool:
+        """Whether this is the end of a recording that does not grow."""
+        return self.at_end and self.source.status.state in ("recording", "ended")
+
+    @property
     def steps_behind(self) -> int:
         return max(self.recording.head.fold.step - self.view.fold.step, 0)
 
@@ -97,12 +102,12 @@ class Transport:
 
     def play(self) -> None:
         """Play from here; at the end of a finished recording, from its beginning."""
-        if self.at_end and self.source.status.state in ("recording", "ended"):
+        if self.is_over:
             self._move(0)
         self.state, self._due = "playing", 0.0
 
     def toggle(self) -> None:
-        self.play() if self.state == "paused" else self.pause()
+        self.play() if self.state == "paused" or self.is_over else self.pause()
 
     def to_live(self) -> None:
         self.state = "live"
@@ -119,42 +124,43 @@ class Transport:
         here = self._step_here()
         is_torn = self.state == "live" and self.view.steps.current is not None
         if by < 0 or is_torn:  # a live step that is not over is no place to stay
-            self._pause_at(self.recording.step_begin(here) if self.position else 0)
+            self.to_position(self.recording.step_begin(here) if self.position else 0)
         elif self.at_end:
-            self._pause_at(self.position)
+            self.to_position(self.position)
         else:
             inside = self.position < self.recording.step_end(here)
             step = here if inside else self.recording.step_of(self.position)
-            self._pause_at(self.recording.step_end(step))
+            self.to_position(self.recording.step_end(step))
 
     def event(self, by: int) -> None:
-        self._pause_at(self.position + by)
+        self.to_position(self.position + by)
 
     def notable(self, by: int) -> None:
         """Go to just after the next or previous notable event."""
         if by > 0:
             index = self.recording.next_notable(self.position)
-            self._pause_at(len(self.recording) if index is None else index + 1)
+            self.to_position(len(self.recording) if index is None else index + 1)
         else:
             index = self.recording.previous_notable(self.position - 1)
-            self._pause_at(0 if index is None else index + 1)
+            self.to_position(0 if index is None else index + 1)
 
     def to_start(self) -> None:
-        self._pause_at(0)
+        self.to_position(0)
 
     def to_step(self, step: int) -> None:
         """Go to the end of a step; if the recording lacks it, to the end of the nearest step."""
         step = min(max(step, self.recording.first_step), self.recording.last_step)
-        self._pause_at(self.recording.step_end(step))
+        self.to_position(self.recording.step_end(step))
 
     def to_position(self, position: int) -> None:
-        self._pause_at(position)
+        self._move(position)
+        self.state = "paused"
 
     def to_request(self, request_id: str) -> bool:
         """Go to the arrival of a request; return False if it has not arrived."""
         index = self.recording.arrival(request_id)
         if index is not None:
-            self._pause_at(index + 1)
+            self.to_position(index + 1)
         return index is not None
 
     # ---- internals ----
@@ -162,10 +168,6 @@ class Transport:
     def _step_here(self) -> int:
         first = self.recording.first_step
         return self.recording.step_of(self.position - 1) if self.position else first
-
-    def _pause_at(self, position: int) -> None:
-        self._move(position)
-        self.state = "paused"
 
     def _move(self, position: int) -> None:
         position = min(max(position, 0), len(self.recording))

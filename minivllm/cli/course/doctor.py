@@ -135,7 +135,6 @@ def check_exercises() -> Finding:
 
 
 def check_terminal() -> Finding:
-    """Compare the size and the characters with what the dashboard needs."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         without = "none here, so no dashboard: lesson --plain and demo --headless work"
         return Finding("note", without)
@@ -170,7 +169,6 @@ def check_memory() -> Finding:
 
 
 def check_disk() -> Finding:
-    """Check free space and write permission where models and kernels are stored."""
     cache = default_cache_root()
     there = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
     if not os.access(there, os.W_OK):

@@ -14,7 +14,7 @@ from pathlib import Path
 from minivllm.cli import INTERRUPTED, USAGE_ERROR, Parser, add_command, main, recordings
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.terminal import has_utf8, note, terminal_attached
+from minivllm.cli.terminal import fill, has_utf8, note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker import catalogue
 from minivllm.lessons.checker.bugs.judge import BugAnswer, read_answer
@@ -77,23 +77,22 @@ def _chosen(args: argparse.Namespace) -> catalogue.Exercise:
 def _list(args: argparse.Namespace) -> int:
     passed, workspace = _passed(), Workspace(args.workspace)
     following = catalogue.next_exercise(passed)
+    sign = "▶" if has_utf8() else ">"
     for part, its_exercises in catalogue.by_part().items():
-        print(f"\n{part}")
+        print(f"\n{part:<22} lesson")
         for exercise in its_exercises:
-            begun = "begun" if workspace.is_started(exercise) else ""
-            state = "passed" if exercise.name in passed else begun
-            place = f"lesson {exercise.lesson:>2}  {exercise.minutes:>3} min  {state:<7}"
-            sign = "▶" if has_utf8() else ">"
+            begun = " (begun)" if workspace.is_started(exercise) else ""
+            state = " (passed)" if exercise.name in passed else begun
             mark = sign if exercise is following else " "
-            print(f"{mark} {exercise.name:<23} {place} {exercise.title}")
+            place = f"{exercise.name:<22} {exercise.lesson:>3} {exercise.minutes:>4} min"
+            print(fill(f"{mark} {place}  {exercise.title}{state}", 38))
     if following is not None:
         print(f"\nNext: minivllm exercise start {following.name}")
     return 0
 
 
 def _start(args: argparse.Namespace) -> int:
-    first = catalogue.exercises()[0]
-    return _begin(args, catalogue.find_exercise(args.name) if args.name else first)
+    return _begin(args, catalogue.find_exercise(args.name or catalogue.exercises()[0].name))
 
 
 def _next(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from minivllm.cli.course import class_answers
 from minivllm.cli.dashboard import NEXT, add_dashboard_options
 from minivllm.cli.loading import load_model, loading
 from minivllm.cli.starting import Built, Starting
-from minivllm.cli.terminal import note, show, terminal_attached
+from minivllm.cli.terminal import fill, note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.course.library import TRACKS, find_lesson, lessons
@@ -143,7 +143,6 @@ def _go_to(player: LessonPlayer, page: int) -> None:
 
 def _print_list(*, ascii: bool) -> None:
     done = Progress().read().lessons
-    width = max(len(lesson.title) for lesson in lessons())
     check = "*" if ascii else "✓"
     track = "main"
     for lesson in lessons():
@@ -152,12 +151,10 @@ def _print_list(*, ascii: bool) -> None:
             print(f"\n{TRACKS[track]}")
         entry = done.get(lesson.name)
         mark = check if entry is not None and entry.finished else " "
-        line = f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}}"
-        print(f"{line} {lesson.minutes:>2} min  {_state(entry)}".rstrip())
-    print(
-        f"\n{'To continue' if done else 'To begin'}: minivllm lesson {_following().number}. Each"
-        " lesson runs the real engine and asks for your prediction first."
-    )
+        state = f" ({_state(entry)})" if entry is not None else ""
+        line = f"{mark} {lesson.number:>2}  {lesson.name:<15} {lesson.minutes:>3} min"
+        print(fill(f"{line}  {lesson.title}{state}", 30))
+    print(f"\n{'To continue' if done else 'To begin'}: minivllm lesson {_following().number}")
 
 
 def _following() -> Lesson:

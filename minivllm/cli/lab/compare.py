@@ -27,7 +27,7 @@ from minivllm.errors import ConfigError
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.common import report
 from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
-from minivllm.lab.compare.trace import TRACE_NAMES, fitted, make_trace
+from minivllm.lab.compare.trace import AGENTS, TRACE_NAMES, fitted, make_trace
 from minivllm.lab.plot import check_plot
 from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.tui.answers.verdict import why_faster
@@ -57,7 +57,8 @@ TIME_OF = {"processor": "processor time", "wall": "time"}
 def add_arguments(parser: Parser) -> None:
     parser.add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
     parser.add("--b B", "the other side", default="continuous+paged")
-    parser.add("--scenario", "the requests", choices=TRACE_NAMES, default="burst")
+    which = "the requests (default: burst, or agents with the part offload)"
+    parser.add("--scenario", which, choices=TRACE_NAMES)
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
     parser.add("--speculative-config JSON", how, action=ReadConfig, const=SpeculativeConfig)
     size = "KV cache of each side (default: the scenario's)"
@@ -77,7 +78,10 @@ def run(args: argparse.Namespace) -> int:
     with loading(args.model):
         import_module("torch").set_num_threads(args.num_threads)
         model = runtime.load_model(EngineConfig(**common))
-    trace = make_trace(args.scenario, model.tokenizer, args.seed)
+    # In a burst, nothing comes back that a second memory could load.
+    has_tier = any(side.options.get("kv_transfer_config") for side in sides)
+    default = AGENTS if has_tier else "burst"
+    trace = make_trace(args.scenario or default, model.tokenizer, args.seed)
     trace = fitted(trace, model.config.max_position_embeddings)
     usual = EngineConfig(**common, **trace.options)
     spec = runtime.KVCacheSpec.of(model.config, usual.block_size, model.dtype)
@@ -148,8 +152,10 @@ def _print(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     times = result["throughput_ratio"]
     why = why_faster(*(Recording(run.recording).head for run in runs), times, "ab")
     replay = shlex.join(["minivllm", "replay", a["recording"], "--with", b["recording"]])
+    more, fast, slow = (times, "b", "a") if times >= 1 else (1 / times, "a", "b")
+    tokens = f"{fast} gives {more:.2f} times the tokens of {slow}"
     notes = [
-        f"b gives {times:.2f} times the tokens of a in the same {TIME_OF[runs[0].clock]}: {why}.",
+        f"{tokens} in the same {TIME_OF[runs[0].clock]}: {why}.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
         f"Side by side: {replay} (key 6)",
         *([f"Picture: {args.plot}"] if args.plot else []),

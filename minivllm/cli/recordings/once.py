@@ -91,7 +91,7 @@ def summary(fold: Fold) -> list[str]:
     written = f"{plural(counters.generation_tokens, 'token')} written"
     lines = [
         f"{clean(header.model_and_weights)} {when}",
-        f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {use}",
+        f"blocks    {header.num_usable_blocks:,} of {header.block_size} tokens: {use}",
         f"requests  {ended}, {plural(counters.num_preemptions, 'preemption')}, {written}",
         f"running   {len(fold.running)} in {plural(header.max_num_seqs, 'slot')}",
         *(_running(fold, seq_id) for seq_id in fold.running),

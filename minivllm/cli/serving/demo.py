@@ -53,12 +53,12 @@ def add_arguments(parser: Parser) -> None:
     fill = partial(textwrap.fill, width=79, subsequent_indent=" " * 20)
     about = (fill(s.teaches, initial_indent=f"  {name:<16}  ") for name, s in SCENARIOS.items())
     parser.epilog = "\n".join(["scenarios:", *about])
-    parser.add("--scenario", "the scenario", choices=tuple(SCENARIOS), default="shared-prefix")
+    parser.add("--scenario NAME", "see below", choices=SCENARIOS, default="shared-prefix")
     parser.add("--headless", "print plain lines instead of opening the dashboard")
     parser.add("--json", "print one line of JSON; all messages go to standard error")
     add_record_option(parser)
     usual = f"{SECONDS_PER_STEP_WATCHED} in the dashboard, else 0"
-    slow = "minimum duration of a step; with it, the dashboard stops at each first hit, eviction,"
+    slow = "minimum duration of a step; with it, the run pauses at the first hit, eviction,"
     parser.add("--slow SECONDS", f"{slow} preemption and end (default: {usual})", type=seconds)
     add_dashboard_options(parser)
     of_the_scenario = {
@@ -97,8 +97,8 @@ def play(args: argparse.Namespace, scenario: Scenario, tour: Tour | None = None)
         if demo.thread is not None:
             error = demo.thread.ended.exception()
             if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-                report = partial(print_demo_report, scenario, demo.facts, is_over=demo.is_over)
-                report(whole=is_house, stream=sys.stderr if args.json else sys.stdout)
+                stream = sys.stderr if args.json else sys.stdout
+                print_demo_report(scenario, demo.facts, is_over=demo.is_over, stream=stream)
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
             if not headless:
@@ -115,8 +115,8 @@ def _model_of_this_machine() -> str:
     """Return the chat model if it is here, else the house model. Never uses the network."""
     if runtime.ModelStore().smollm2_if_here() is not None:
         return CHAT_MODEL
-    fetch = f"for the chat model run: minivllm model fetch {CHAT_MODEL}"
-    note(f"The house model answers, a very small one that comes with minivllm; {fetch}")
+    fetch = f"For a chat model: minivllm model fetch {CHAT_MODEL}"
+    note(f"The answers are by house, the tiny model that comes with minivllm. {fetch}")
     return HOUSE_MODEL
 
 

@@ -5,31 +5,24 @@ seconds without a line, a status line is printed. A beam search forks at every s
 pruned beam, its forks, copies and prunings get no lines.
 """
 
-import shutil
-import textwrap
 from functools import partial
 from os.path import commonprefix
 from typing import TextIO
 
-from minivllm.cli.terminal import note
+from msgspec import structs
+
+from minivllm.cli.terminal import fill, note
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.lessons.scenarios.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios.scenarios import Scenario
 from minivllm.lessons.scenarios.stories import tell
-from minivllm.text import clean, fit, plural, tail
+from minivllm.text import clean, plural, tail
 from minivllm.tui.state.decisions import DecisionLog
 
 SECONDS_WITHOUT_A_WORD = 2.0
-CUT_AT = 120
-"""Maximum length of an answer in the report if there is no terminal, in characters."""
 COMMON = 100
 """Of the beams' common prefix, the report shows at most this many characters: the last ones."""
-_COUNTERS = (
-    "finished_requests", "aborted_requests", "resumed_hit_tokens", "evicted_blocks",
-    "forked_sequences", "copied_blocks", "invariant_violations", "prompt_tokens",
-)  # fmt: skip
-"""Counters of an engine that a report in JSON has under the same names."""
 _TOLD = (
     ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred,
     ev.RequestPreempted, ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.RequestFinished,
@@ -81,51 +74,44 @@ class ProgressLines:
 
 
 def print_demo_report(
-    scenario: Scenario, facts: RunFacts, *, is_over: bool, whole: bool, stream: TextIO
+    scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO
 ) -> None:
-    """Print texts (with `whole`, to their ends), counts, and what happened.
-
-    is_over: whether all requests have ended
-    """
+    """Print texts, counts, and what happened. is_over: whether all requests have ended"""
     say = partial(print, file=stream)
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
-    # In a pipe, sentences are not wrapped, but long answers are still cut (or wrapped, with
-    # `whole`) at CUT_AT.
-    width = shutil.get_terminal_size().columns if stream.isatty() else None
     title = f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}"
-    say(f"\n{_wrap(title, width)}\n")
+    say(f"\n{fill(title, stream=stream)}\n")
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
-        say(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
-        indent = " " * (name_width + 4)
-        for line in (indent + answer for answer in _answers(request)):
-            cut = fit(line, width or CUT_AT).rstrip()
-            say(_wrap(line, width or CUT_AT, indent=name_width + 6) if whole else cut)
+        say(fill(f"  {clean(request.name):<{name_width}}  {question}", name_width + 4, stream))
+        for answer in _answers(request):
+            say(fill(" " * (name_width + 4) + answer, name_width + 6, stream))
     is_slowed = fold.t - fold.header.mono > 2 * facts.seconds
-    counts = (
-        f"\n{counters.finished_requests} of {plural(total, 'request')} finished in"
+    found = f" and {counters.resumed_hit_tokens:,} of resumed ones"
+    resumed = found if counters.num_preemptions else ""
+    counts = [
+        f"{counters.finished_requests} of {plural(total, 'request')} finished in"
         f" {plural(fold.step, 'step')} and {facts.seconds:.1f} s of engine time:"
         f" {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a"
-        f" second{', without the pauses between steps' * is_slowed}.\n{plural(counters.num_preemptions, 'preemption')},"
-        f" {plural(counters.prefix_cache_hits, 'prefix hit token')},"
-        f" {plural(counters.evicted_blocks, 'evicted block')}.\n"
-    )
+        f" second{', without the pauses between steps' * is_slowed}.",
+        f"{plural(counters.num_preemptions, 'preemption')},"
+        f" {plural(counters.prefix_cache_hits, 'prefix hit token')} of new requests{resumed},"
+        f" {plural(counters.evicted_blocks, 'evicted block')}.",
+    ]
     if counters.forked_sequences:
-        counts += (
-            f"{plural(counters.forked_sequences, 'forked sequence')},"
-            f" {plural(counters.copied_blocks, 'copied block')},"
-            f" {plural(facts.pruned_beams, 'pruned beam')}.\n"
-        )
+        forks = plural(counters.forked_sequences, "forked sequence")
+        copies = plural(counters.copied_blocks, "copied block")
+        counts.append(f"{forks}, {copies}, {plural(facts.pruned_beams, 'pruned beam')}.")
     if counters.spec_decode_num_draft_tokens:
         drafts = plural(counters.spec_decode_num_draft_tokens, "draft")
-        counts += f"{drafts}, {counters.spec_decode_num_accepted_tokens:,} of them right.\n"
-    say(*(_wrap(row, width) for row in counts.splitlines()), "", sep="\n")
+        counts.append(f"{drafts}, {counters.spec_decode_num_accepted_tokens:,} of them right.")
+    say("", *(fill(row, stream=stream) for row in counts), "", sep="\n")
     if counters.finished_requests < total and not is_over:
         say("The run was stopped early. Until then:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):
-        say(_wrap(f"  {number}. {sentence}", width, indent=5))
+        say(fill(f"  {number}. {sentence}", 5, stream))
 
 
 def _num_requests(scenario: Scenario, facts: RunFacts) -> int:
@@ -153,7 +139,7 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "model": facts.fold.header.model,
         "weights": facts.fold.header.weights,
         "requests": _num_requests(scenario, facts),
-        **{name: getattr(counters, name) for name in _COUNTERS},
+        **structs.asdict(counters),
         "preemptions": counters.num_preemptions,
         "prefix_hit_tokens": counters.prefix_cache_hits,
         "pruned_beams": facts.pruned_beams,
@@ -165,12 +151,6 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "tokens_per_s": _tokens_per_s(facts),
         "what_happened": tell(scenario, facts),
     }
-
-
-def _wrap(text: str, width: int | None, indent: int = 0) -> str:
-    if width is None:
-        return text
-    return textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
 
 
 def _tokens_per_s(facts: RunFacts) -> float:

@@ -112,15 +112,23 @@ def print_report(report: Report, as_json: bool) -> None:
     for row in report.rows:
         table.add_row(*row)
     console = Console(highlight=False, stderr=as_json)
-    console.print(report.title, markup=False, soft_wrap=True)
-    console.print(table)
+    whole = not console.is_terminal  # a pipe gets whole lines; a terminal, lines of whole words
+    console.print(report.title, markup=False, soft_wrap=whole)
+    needed = console.measure(table, options=console.options.update(max_width=1000)).minimum
+    if whole or needed <= console.width:
+        console.width = max(needed, console.width)
+        console.print(table)
+    else:
+        for row in report.rows:
+            facts = zip(report.columns, row, strict=True)
+            console.print(", ".join(" ".join(fact).strip() for fact in facts), markup=False)
     here = ModelStore().smollm2_if_here() if result.get("model") == DEFAULT_MODEL else None
     if here is not None:  # which files the alias stands for on this machine
         weights = str(provenance_of(here))
         result = result | {"weights": weights}
         notes = [*notes, f"{DEFAULT_MODEL} is {weights} here."]
     for note in notes:
-        console.print(note, markup=False, soft_wrap=True)
+        console.print(note, markup=False, soft_wrap=whole)
     if as_json:
         # Print without rich, which would wrap the line at the terminal's width.
         print(json.dumps(result), flush=True)

@@ -66,7 +66,7 @@ def _race(args: argparse.Namespace) -> None:
     notes = list(run.notes)
     longest = sides[0]["max_model_len"]
     if longest < run.header.max_model_len:
-        notes.append(f"Longest sequence: {longest} tokens, as many as all blocks hold.")
+        notes.append(f"A sequence has at most {longest} tokens: all blocks hold no more.")
     _say(part=1.0, results=results, notes=notes)
 
 

@@ -95,13 +95,13 @@ def read_recorded_run(path: Path) -> RecordedRun:
     if not kept:
         why = "No request of this recording has got a token yet"
         raise SimulationError(f"{why}, so there is nothing to race.")
-    notes = []
+    notes = ["Both sides write the recording's words. How long a step takes is an estimate."]
     if unfinished := [name for name in kept if name in fold.requests]:
         pieces[unknown] = " …"
-        notes.append(f"Unfinished, go on to max_tokens in unknown words: {_names(unfinished)}.")
+        notes.append(f"{_names(unfinished)} had not ended: the rest is in unknown words.")
     if missing := [name for name in reader.arrived if name not in kept]:
-        notes.append(f"Left out, without a token: {_names(missing)}.")
-    step_times, seconds = _step_times(reader.points, notes)
+        notes.append(f"{_names(missing)} had no token yet: left out.")
+    step_times, seconds = _step_times(reader.points)
     work = [0.0, *accumulate(seconds)]
     began = min(work[arrival.num_steps] for arrival in kept.values())
     requests = [
@@ -122,17 +122,13 @@ def _names(request_ids: list[str]) -> str:
     return ", ".join(map(short_name, request_ids))
 
 
-def _step_times(points: list[StepPoint], notes: list[str]) -> tuple[Fit, list[float]]:
+def _step_times(points: list[StepPoint]) -> tuple[Fit, list[float]]:
     """The default fit, scaled so that all steps take as long as recorded; and seconds of each."""
     # A fit to the steps themselves has their noise: two runs of a demo won by 1.9 and 2.6 times.
-    default = read_step_times(None)
-    fit, model = fit_step_times(default.points), default.label.split(",")[0]
+    fit = fit_step_times(read_step_times(None).points)
     predict = fit.model(max(point.num_scheduled_tokens for point in points)).predict
     expected, scale = list(map(predict, points)), 1.0
     if all(point.seconds for point in points):
         scale = sum(point.seconds for point in points) / sum(expected)
-        notes.append(f"Tokens are the recording's. Step times: {model}'s, scaled to its seconds.")
-    else:
-        notes.append(f"No step times are recorded: these are {model}'s.")
     scaled = tuple(scale * value for value in fit.coefficients)
     return dataclasses.replace(fit, coefficients=scaled), [scale * value for value in expected]

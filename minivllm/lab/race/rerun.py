@@ -166,6 +166,7 @@ def rerun(
 
     blocks, longest = config.num_gpu_blocks_override, config.max_model_len
     runner = ScriptedRunner(blocks, longest, next_token, spend)
+    runner.block_bytes = run.header.block_bytes  # so that a load takes time
     engine = LLMEngine(config, runner, _tokenizer(run), clock=clock)
     # Just before the end of the same step, even if its time is added up from another beginning.
     early = 1 - 1e-9

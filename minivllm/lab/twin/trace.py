@@ -37,7 +37,10 @@ class TwinTrace(msgspec.Struct):
     """Blocks that sequences can get. vLLM has one more, its null block."""
     options: dict[str, Any]  # `OPTIONS` of both engines
     requests: list[TwinRequest]  # in the order of arrival
-    is_vllms: bool = False  # a synchronous vLLM without drafts has made the recording
+    is_vllms: bool = False
+    """A synchronous vLLM has made the recording, without drafts and without aborts during a step,
+    which minivllm has not: it aborts between two steps.
+    """
     has_drafts: bool = False
 
 
@@ -50,7 +53,7 @@ def read_trace(path: Path) -> TwinTrace:
         raise SimulationError(f"{path} begins in the middle of a run, so requests are missing.")
     requests: dict[str, TwinRequest] = {}
     unfinished: dict[str, int] = {}
-    has_drafts = False
+    has_drafts = is_in_step = ends_in_step = False
     for event in recording.events(0, len(recording)):
         match event:
             case ev.RequestArrived(seq_id=name, step=step, prompt_token_ids=prompt):
@@ -62,10 +65,15 @@ def read_trace(path: Path) -> TwinTrace:
                 unfinished[name] = unfinished[parent]
             case ev.TokenSampled(seq_id=name):
                 requests[name].output_token_ids.append(event.token_id)
+            case ev.StepBegin() | ev.StepEnd():
+                is_in_step = isinstance(event, ev.StepBegin)
+            case ev.RequestFinished(seq_id=name, stop_reason=str()) if header.source:
+                # vLLM's front end has found a stop string, and has aborted the request.
+                requests[name].abort_step, ends_in_step = event.step, ends_in_step or is_in_step
             case ev.RequestFinished(seq_id=name) | ev.BeamPruned(seq_id=name):
                 unfinished.pop(name, None)
             case ev.RequestAborted(seq_id=name):
-                requests[name].abort_step = event.step
+                requests[name].abort_step, ends_in_step = event.step, ends_in_step or is_in_step
             case ev.DraftProposed():
                 has_drafts = True
     recording.close()
@@ -78,7 +86,7 @@ def read_trace(path: Path) -> TwinTrace:
         tokens += [0] * (max_tokens - len(tokens))
     is_vllms = header.source.startswith("vLLM") and not header.config["async_scheduling"]
     options = {name: getattr(header, name) for name in OPTIONS}
-    is_vllms &= not has_drafts
+    is_vllms &= not has_drafts and not ends_in_step
     return TwinTrace(header.num_usable_blocks, options, [*requests.values()], is_vllms, has_drafts)
 
 

@@ -455,7 +455,8 @@ class Decoder(nn.Module):
             # Only the CPU's own layouts read stored weights, and they compute in float32.
             is_plain = self.weight_dtype != torch.float32 or self.device.type != "cpu"
             weight = plain_weight(stored, self.weight_dtype, self.device) if is_plain else stored
-            module.matrix = self.make_matrix(weight, isinstance(module, Embedding))
+            is_read = isinstance(module, Embedding) or ".experts." in parameter
+            module.matrix = self.make_matrix(weight, is_read)
         else:
             plain = [  # a router may be stored in another format
                 plain_weight([part], torch.float32, self.device)

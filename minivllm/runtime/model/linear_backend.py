@@ -29,30 +29,47 @@ from minivllm.runtime.quantization.stored_weight import StoredWeight, join_rows,
 
 Weight = torch.Tensor | Sequence[StoredWeight]
 """[out_features, in_features], or its parts in the order of the outputs."""
+_TYPICAL_ROWS = 16
+"""For which MKL chooses the order of a weight."""
 
 
 class TorchMatrix:
     """The plain weight; stored weights become float32.
 
+    On a CPU with MKL, a float32 weight is in MKL's own order, in which it multiplies 2 to 16 rows
+    up to 1.6 times as fast as in ours.
+
     With `rounds`, a weight in bfloat16 has inputs and results in float32. Unlike our kernels, torch
     also rounds the results.
     """
 
-    def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
-        """is_table: whether `rows` will be called"""
+    def __init__(
+        self,
+        weight: Weight,
+        is_read: bool = False,
+        memory: LargePages | None = None,
+        rounds: bool = False,
+    ) -> None:
+        """is_read: whether `rows` or `addresses` will be asked; such a weight is in `memory`"""
         if not isinstance(weight, torch.Tensor):
             weight = plain_weight(weight, torch.float32, torch.device("cpu"))
-        if weight.device.type == "cpu" and weight.dtype is torch.float32 and not is_table:
-            # With the outputs side by side in memory, MKL multiplies 2 to 16 rows by about a fifth
-            # faster, and one row as fast.
-            weight = weight.T.contiguous().T
-        self.weight, self._rounds = weight, rounds
+        self.weight, self._rounds, self._in_mkl_order = weight, rounds, None
+        if weight.device.type != "cpu" or weight.dtype is not torch.float32:
+            return
+        if is_read:
+            self.weight = (memory or LargePages()).empty(*weight.shape).copy_(weight)
+        elif hasattr(torch.ops.mkl, "_mkl_linear"):
+            self._in_mkl_order = torch.ops.mkl._mkl_reorder_linear_weight(weight, _TYPICAL_ROWS)
+            self.weight = weight.new_empty(1).expand(weight.shape)  # only the shape is still needed
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """Return x @ weight.T + bias.
 
         x: [num_rows, in_features]; bias: [out_features] -> [num_rows, out_features]
         """
+        if self._in_mkl_order is not None:
+            # The last argument says that the order is the one for this number of rows; it suits all.
+            return torch.ops.mkl._mkl_linear(x, self._in_mkl_order, self.weight, bias, len(x))
         if not self._rounds:
             return nn.functional.linear(x, self.weight, bias)
         output = nn.functional.linear(x.bfloat16(), self.weight).float()
@@ -83,7 +100,7 @@ class CpuMatrix:
     def __init__(
         self,
         weight: Weight,
-        is_table: bool = False,
+        is_read: bool = False,
         memory: LargePages | None = None,
         rounds: bool = False,
     ) -> None:
@@ -128,7 +145,7 @@ def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
 def choose_linear_backend(
     name: LinearBackendName, dtype: torch.dtype, device: torch.device
 ) -> Callable[[Weight, bool], Matrix]:
-    """Return the function that lays out weights of this dtype: (weight, is_table) -> matrix.
+    """Return the function that lays out weights of this dtype: (weight, is_read) -> matrix.
 
     `auto` takes `cpu`, or `torch` if that cannot run here. Raises `ConfigError` if the caller named
     a backend and that backend cannot run.
@@ -141,7 +158,7 @@ def choose_linear_backend(
         raise ConfigError(
             f"linear_backend {name} cannot run here: {why_not} Use linear_backend='auto'."
         )
-    return partial(TorchMatrix, rounds=rounds)
+    return partial(TorchMatrix, memory=LargePages(), rounds=rounds)
 
 
 def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:

@@ -46,15 +46,19 @@ class EventHub:
         self, header: ev.LogHeader, ask_engine: Callable[[Callable[[LLMEngine], T]], Awaitable[T]]
     ) -> None:
         """ask_engine: calls a function in the engine's thread, between two phases"""
+        self.begin(header)
+        self._ask_engine = ask_engine
+        self._end: int | None = None
+        self._why_closed: MinivllmError | None = None
+        self.num_readers = 0
+
+    def begin(self, header: ev.LogHeader) -> None:
+        """Begin a run. Streams of an earlier one end, and their readers connect again."""
         # Each run numbers its events afresh, so it needs an id of its own.
         self._header = msgspec.structs.replace(header, run=uuid.uuid4().hex)
         self._ring = EventRing(header.first_seq, NUM_EVENTS, NUM_PROMPT_TOKENS)
         self.apply: Callable[[ev.Event], None] = self._ring.put
         """The listener. Called in the engine's thread; about as fast as a list append."""
-        self._ask_engine = ask_engine
-        self._end: int | None = None
-        self._why_closed: MinivllmError | None = None
-        self.num_readers = 0
 
     def close(self, why: MinivllmError) -> None:
         """End streams after the newest event and refuse new readers. Any thread may call this."""
@@ -80,7 +84,7 @@ class EventHub:
         ring, header = self._ring, self._header
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
-        if ring.has_time(header.first_seq):
+        if header.first_seq == 0 and ring.has_time(0):
             return _opening(header)
         now, state = await self._ask_engine(lambda it: (it.log_header(), it.inspect()))
         return _opening(msgspec.structs.replace(now, run=header.run), state)
@@ -88,13 +92,15 @@ class EventHub:
     async def read(self, data: bytes, seq: int) -> AsyncGenerator[bytes, None]:
         """Stream what `open` returned and then events to one reader, until the hub is closed."""
         yield data
-        last_sent = time.monotonic()
+        last_sent, ring = time.monotonic(), self._ring
         while self._end is None or seq < self._end:
-            data, seq = self._ring.take(seq)
+            data, seq = ring.take(seq)
             if data:
                 # While the client does not read, this `yield` does not return; events that the ring
                 # drops meanwhile become a gap.
                 yield data
+            elif ring is not self._ring:
+                return  # a new run
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"
             else:

@@ -7,6 +7,7 @@ It is the event stream of `minivllm serve --events`, with the same keys and the 
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -38,8 +39,14 @@ class FollowedFile:
 
     def __init__(self, path: str) -> None:
         """Raises `EventLogError`."""
-        self.recording = Recording(path, index=False)
-        self.hub = EventHub(self.recording.header, self._ask)
+        self._path = path
+        self.hub = EventHub(self._open(), self._ask)
+
+    def _open(self) -> LogHeader:
+        found, recording = _id_of(self._path), Recording(self._path, index=False)
+        self._id, self.recording, self._num_sent = found, recording, 0
+        recording.index_more(0)  # also the state, if the recording begins in the middle of a run
+        return recording.header
 
     async def _ask(self, question: Callable[["FollowedFile"], T]) -> T:
         return question(self)
@@ -47,25 +54,45 @@ class FollowedFile:
     def log_header(self) -> LogHeader:
         header, view = self.recording.header, self.recording.head
         wall = header.wall + view.t - header.mono
-        return replace(header, wall=wall, mono=view.t, first_seq=view.last_seq + 1)
+        first = max(view.last_seq + 1, header.first_seq)
+        return replace(header, wall=wall, mono=view.t, first_seq=first)
 
     def inspect(self) -> EngineState:
         return self.recording.head.state
 
     async def follow(self) -> None:
-        """Pass on new events, until the file cannot be read any more."""
-        recording, problem, is_new = self.recording, None, 0
+        """Pass on new events, until the file cannot be read any more.
+
+        If another file takes its place, go on with that one: vLLM has started again, or the file
+        has reached its size limit.
+        """
+        problem, missing = None, 0
         while problem is None:
-            known = len(recording)
+            now, recording = _id_of(self._path), self.recording
+            missing = 0 if now else missing + 1
             try:
-                is_new = recording.index_more(INDEX_SECONDS)
-                for event in recording.events(known, len(recording)):
+                is_new = recording.index_more(INDEX_SECONDS) or self._num_sent < len(recording)
+                for event in recording.events(self._num_sent, len(recording)):
                     self.hub.apply(event)
-                problem = recording.damage
+                self._num_sent, problem = len(recording), recording.damage
             except EventLogError as error:
-                problem = str(error)
+                is_new, problem = 0, str(error)
+            if missing > 1 and not is_new:  # for a moment, there is none at the limit
+                problem = problem or f"{self._path} was removed, so no more events will come."
+            if now not in (None, self._id) and not is_new:
+                with suppress(EventLogError):  # no header yet
+                    self.hub.begin(self._open())
+                    recording.close()
+                    problem = None
             await asyncio.sleep(0 if is_new else SECONDS_BETWEEN_LOOKS)
         self.hub.close(FeedLostError(problem))
+
+
+def _id_of(path: str) -> tuple[int, int] | None:
+    """Which file has that path now."""
+    with suppress(OSError):
+        return (found := os.stat(path)).st_dev, found.st_ino
+    return None
 
 
 def file_app(path: str, options: ServerOptions) -> Starlette:

@@ -34,8 +34,8 @@ def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress,
     assert main(["lesson"]) == 0
     listed = capsys.readouterr().out
     assert all(lesson.title in listed for lesson in lessons())
-    assert re.search(r"^✓ +1 .* done$", listed, re.MULTILINE)
-    assert "To continue: minivllm lesson 2." in listed
+    assert re.search(r"^✓ +1 .* \(done\)$", listed, re.MULTILINE)
+    assert "To continue: minivllm lesson 2\n" in listed
     assert main(["lesson", "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
 
@@ -58,7 +58,7 @@ def test_an_interrupted_lesson_continues_with_its_answers(give, capsys):
     assert "Paging cuts" in give("\n1\n\nq\n"), "nothing was left yet"
     assert main(["lesson", "list"]) == 0
     listed = capsys.readouterr().out
-    assert "To continue: minivllm lesson 4." in listed
+    assert "To continue: minivllm lesson 4\n" in listed
     assert [listed.count(heading) for heading in TRACKS.values()] == [1, 1]
     again = give("b\nb\n2\nq\n")
     assert "Paging cuts" not in again

@@ -11,7 +11,7 @@ const { Narration } = await import(`${modules}/narration.js`);
 const { narrated, sentenceOf, whyWaiting } = await import(`${modules}/sentences.js`);
 const { Moment } = await import(`${modules}/track.js`);
 const { whySequence } = await import(`${modules}/why.js`);
-const { whyBlock } = await import(`${modules}/why_blocks.js`);
+const { whyBlock, whyHostBlock } = await import(`${modules}/why_blocks.js`);
 
 // Python writes the digits of small numbers in another way, so a probability is compared in bits.
 function bitsOf(grammar) {
@@ -32,6 +32,7 @@ function canonical(moment) {
     [...ages.changed].sort((a, b) => a - b),
     ages.beats.map((one) => [...one].sort((a, b) => a[0] - b[0])),
     ages.lastScheduled,
+    ...[ages.hostOwners, ages.stores].map((one) => [...one].sort(([a], [b]) => (a < b ? -1 : 1))),
   ]);
 }
 
@@ -45,6 +46,7 @@ function saidAt(moment, past) {
     ...[...fold.running, ...fold.waiting, ...fold.history.slice(-2).map((one) => one.seq_id)]
       .map((id) => whySequence(moment, past, id)),
     ...fold.blocks.map((_, id) => whyBlock(moment, past, id)),
+    ...fold.hostBlocks.map((_, id) => whyHostBlock(moment, id)),
     ...fold.waiting.map((_, at) => whyWaiting(moment, at)),
   ];
 }

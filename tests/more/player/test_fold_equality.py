@@ -21,7 +21,7 @@ from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
 from minivllm.events.state import SequenceState
-from minivllm.tui.answers.why import why_block
+from minivllm.tui.answers.why import why_block, why_host_block
 from minivllm.tui.answers.why_sequences import why_sequence
 from minivllm.tui.state.decisions import TOLD_KINDS, sentence_of
 from minivllm.tui.state.model import DashboardModel
@@ -107,6 +107,7 @@ def said_at(model: DashboardModel) -> list[str]:
     return [
         *(_NEWEST_TOKEN.sub("", why_sequence(model, seq_id)) for seq_id in asked),
         *(why_block(model, block_id) for block_id in range(len(fold.blocks))),
+        *(why_host_block(model, number) for number in range(len(fold.host_blocks))),
         *(why_waiting(model, position) for position in range(len(fold.waiting))),
     ]
 
@@ -132,6 +133,8 @@ def digest(model: DashboardModel) -> str:
         sorted(ages.changed),
         [sorted(beat.items()) for beat in ages.beats],
         ages.last_scheduled,
+        sorted(ages.host_owners.items()),
+        sorted(ages.stores.items()),
     ]
     text = _WHOLE.sub(rb"\1", msgspec.json.encode(everything))
     return hashlib.md5(text, usedforsecurity=False).hexdigest()

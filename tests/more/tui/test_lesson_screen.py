@@ -42,6 +42,8 @@ def test_a_lesson_is_read_and_answered_to_its_end():
         await press(pilot, "space")
         assert app.dashboard_screen._text.trouble, "nothing was typed"
         assert "LIVE" in drawn(app, "header")[0], "a guess that is none stops no picture"
+        await press(pilot, "c")
+        assert app.dashboard_screen._text.trouble and not app.has_sentences, "no key, and no guess"
         await press(pilot, "3", ".", ".", "enter")
         assert app.dashboard_screen._text.trouble and app.dashboard_screen._text.typed == ""
         await press(pilot, "4", "backspace", "1", "enter")

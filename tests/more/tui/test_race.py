@@ -8,6 +8,7 @@ from support.tui.driven_app import all_drawn, app_for, drawn, drive, press, sett
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from minivllm.tui.answers.verdict import verdict
 from minivllm.tui.control import Entry
 from minivllm.tui.draw.digits import large
 from minivllm.tui.time.follow import seconds_at
@@ -60,7 +61,8 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, te
         ratio = large(f"×{seconds_at(first) / seconds_at(second):.1f}")
         assert [row[1:][: len(ratio[0])] for row in drawn(app, "race")[:3]] == ratio
         notes = " ".join(" ".join(drawn(app, "race")[3:]).split())
-        assert notes == app.context.race.verdict() and notes.startswith("B won: A kept ")
+        assert notes == verdict(first.recording, second.recording)
+        assert notes.startswith("B won: A kept ")
         await press(pilot, "escape")
         assert app.context.transport is own and own.view.fold.step == 9
         assert app.context.second is None and "step 9" in all_drawn(app)

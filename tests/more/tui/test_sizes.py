@@ -29,7 +29,7 @@ def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]
     }
     shown = [box for box in shown if place[box].area]
     assert {box.id for box in shown} >= {"header", "timeline"}
-    panels = [box for box in app.dashboard_screen.panels() if box.display]
+    panels = [box for box in app.dashboard_screen.panels if box.display]
     assert all(box.region.area for box in panels)
     for number, box in enumerate(shown):
         assert screen.contains_region(place[box]), box

@@ -28,8 +28,8 @@ def test_all_backends_give_the_product_of_the_plain_weight_and_the_rows_of_a_tab
     weight, bias = torch.randn(shape).to(dtype), torch.randn(shape[0])
     # torch rounds its results to bfloat16.
     tolerance = 1e-4 if dtype == torch.float32 or name == "cpu" else 2e-2
-    for is_table in (False, True):
-        matrix = make_matrix(weight, is_table)
+    for is_read in (False, True):
+        matrix = make_matrix(weight, is_read)
         for num_rows in (0, 1, 5, 40):
             x = torch.randn(num_rows, shape[1])
             plain = x.to(dtype).float() @ weight.float().T
@@ -39,6 +39,7 @@ def test_all_backends_give_the_product_of_the_plain_weight_and_the_rows_of_a_tab
                 torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     ids = torch.tensor([0, shape[0] - 1, 3, 3])
     assert torch.equal(matrix.rows(ids), weight[ids].float())
+    assert matrix.num_bytes >= weight.numel() * weight.itemsize
 
 
 def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sentence(monkeypatch):

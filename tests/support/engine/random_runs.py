@@ -68,7 +68,7 @@ def standing_at(model: DashboardModel) -> Context:
     source = SimpleNamespace(status=SimpleNamespace(state="live", text=""))
     transport = SimpleNamespace(
         view=model, state="live", position=0, speed=1.0, steps_behind=0, quiet_seconds=0.0,
-        recording=recording, source=source, event_here=lambda: None,
+        recording=recording, source=source, event_here=lambda: None, is_over=False,
     )  # fmt: skip
     return Context(transport)
 

@@ -93,7 +93,7 @@ class Seat:
         assert self.app.model.fold.state == truth.state
         top = drawn(self.app, "header")[0]
         engine_runs = self.control is None or not self.control.state().paused
-        paused = "engine runs on" if engine_runs else "PAUSED"
+        paused = "engine is idle" if engine_runs else "PAUSED"
         assert f"step {truth.step:,}" in top and {"paused": paused, "live": "LIVE"}[state] in top
         assert f"event {position:,}/{len(self.steps):,}" in drawn(self.app, "timeline")[0]
 

@@ -39,7 +39,7 @@ def rows(panel: Panel, model: DashboardModel, width: int = 110, height: int = 20
 
 def ask_why(model: DashboardModel, *targets: Target) -> str:
     """The answer of the key `w` after these targets were selected."""
-    return why(model, context_with(*targets).selection)
+    return why(model, context_with(*targets).selection.last)
 
 
 def missing_from(text: str, *facts: object) -> list[object]:

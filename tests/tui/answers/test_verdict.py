@@ -2,9 +2,10 @@
 
 import pytest
 from msgspec import structs
+from support.tui.memory_recording import MemoryRecording
 
 from minivllm.events.fold import Fold
-from minivllm.tui.answers.verdict import why_faster
+from minivllm.tui.answers.verdict import verdict, why_faster
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,21 @@ def test_the_cause_names_the_slower_side(options, counts, cause, memory_pressure
     assert cause in one and "A" in one and "B " not in one.split(",")[0]
     assert cause in two and two == one.replace("A ", "b ").replace("A,", "b,").replace("B ", "a ")
     assert "at once" not in one or f"only {header.num_usable_blocks // 8} fitted" in one
+
+
+def test_the_verdict_on_two_recordings_names_the_faster_side_or_says_how_near_they_were(stage, ask):
+    def recorded(tick: float, **options: int) -> MemoryRecording:
+        run = stage([ask("r0", "one two", "a b c"), ask("r1", "three", "d e f")], **options).run()
+        events = [structs.replace(event, t=tick * event.step) for event in run.events]
+        return MemoryRecording(structs.replace(run.header, clock="monotonic"), events)
+
+    slow, fast, near = recorded(1.0, max_num_seqs=1), recorded(1.0), recorded(1.01)
+    assert verdict(slow, fast) == "B won: A runs at most 1 sequence at once."
+    assert verdict(fast, slow).startswith("A won: B runs at most 1 sequence")
+    last = fast.all[-1].t
+    assert verdict(fast, near).startswith(
+        f"Nobody won: A took {last:.2f} s and B {1.01 * last:.2f}"
+    )
+    fast.all = fast.all[: len(fast.all) // 2]
+    fast._head, fast._num_folded = None, 0
+    assert verdict(slow, fast) == "", "one of them has not ended"

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
 from support.tui.shown import ask_why, ends_of_steps, missing_from, moments
 
@@ -153,6 +154,12 @@ def test_a_sequence_without_tokens_gets_a_reason(memory_pressure, samples, stage
         idle = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
         waits += sum("sibling" in ask_why(model, sequence(seq_id)) for seq_id in idle)
     assert waits
+    # An asynchronous vLLM has planned its last token, and does not know it yet.
+    model.header, model.fold.scheduled = replace(model.header, source="vLLM 0.32.0"), []
+    for seq_id, state in model.fold.sequences.items():
+        model.fold.running, state.status = [seq_id], "RUNNING"
+        state.num_computed_tokens = state.num_tokens + 1
+        says(ask_why(model, sequence(seq_id)), state.num_tokens, "token of the step before")
 
 
 def test_of_several_wrong_drafts_the_first_is_named(drafts) -> None:

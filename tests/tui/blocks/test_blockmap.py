@@ -2,22 +2,29 @@
 
 import re
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import folded
 from support.tui.drawn_blocks import expected_cells, read_cells, without_legend
-from support.tui.shown import moments, rows
+from support.tui.shown import ask_why, moments, rows
 from support.tui.stages import Stage
 
+from minivllm.cli.recordings.once import summary
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
+from minivllm.events.recording.recording import Recording
+from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.selection import Selection, block
+from minivllm.tui.state.model import MODELS
 from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
 from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells, signs
+
+OF_VLLM = Path(__file__).parents[3] / "docs/assets/recordings/vllm/in-step.jsonl"
 
 
 def choosing(block_id: int | None, *, still: bool = False, **options: object) -> BlockMap:
@@ -196,3 +203,14 @@ def test_even_a_small_map_has_rows_for_the_words_that_are_being_written(shared_p
         assert model.letter(seq_id) in row and "╴" in row
     grid, count = blockmap._lay_out(model, 47, 10)
     assert (grid.blocks_per_cell, count) == (1, len(model.fold.blocks))
+
+
+def test_of_a_vllm_the_null_block_is_neither_counted_nor_free_and_no_token_is_explained() -> None:
+    recording = Recording(OF_VLLM, MODELS)  # of a pool of 12 blocks, apart from the null block
+    model = recording.view_at_step(45)
+    title, map_ = BlockMap().title(model, 80), block_cells(model)
+    assert "12 blocks" in title and "12 of 32" in summary(model.fold)[1]
+    assert map_[0].glyph == " " != map_[1].glyph
+    assert "explains no tokens" in how_to_explain(Context(None), model, None)
+    assert "null block" in ask_why(model, block(0)) and "of 12" in ask_why(model)
+    recording.close()

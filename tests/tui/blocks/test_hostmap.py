@@ -1,16 +1,18 @@
 """The host map, the arrows between both memories, and the slot of a request that loads."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 from support.engine.engine_fakes import prompt
 from support.engine.random_histories import TieredEngine
-from support.tui.shown import ROOMS, moments, rows
+from support.tui.shown import ROOMS, ask_why, moments, rows
 
 from minivllm.events import types as ev
 from minivllm.text import id_ranges
 from minivllm.tui.answers.why import why_block
 from minivllm.tui.draw.lines import width_of
+from minivllm.tui.draw.selection import host_block
 from minivllm.tui.panels import make_panel
 from minivllm.tui.widgets.blocks.cells import block_cells, signs
 from minivllm.tui.widgets.blocks.hostmap import HostMap, _cells
@@ -39,6 +41,9 @@ def test_the_maps_and_their_arrows_are_those_of_the_fold(two_memories) -> None:
             sign = "↑" if block.ref_cnt else "↓" if at in stores else None
             assert (cell.glyph, cell.sign and cell.sign[0]) == (glyph, sign)
             seen.add(glyph)
+            use = {"·": "is empty", "░": "hits it there", "█": "loads it"}[glyph]
+            said = "is being loaded for cleo" if block.ref_cnt else use
+            assert said in ask_why(model, host_block(at))
         if isinstance(event, ev.BlockEvicted):
             held = {block.hash for block in fold.host_blocks}
             assert first[event.block_id][0] == ("≡" if event.hash in held else "×")
@@ -53,6 +58,17 @@ def test_the_maps_and_their_arrows_are_those_of_the_fold(two_memories) -> None:
             drawn = rows(HostMap(), model, width, height)
             assert len(drawn) <= height and (width < 37 or max(map(width_of, drawn)) <= width)
     assert seen == {"·", "░", "█", "↑", "↓", "≡"}
+
+
+def test_each_cell_leads_to_its_block(two_memories, monkeypatch) -> None:
+    *_, (model, _) = moments(two_memories)
+    panel, (width, height) = HostMap(), (68, 12)
+    monkeypatch.setattr(HostMap, "content_size", (width, height))
+    panel._model, drawn = model, rows(panel, model, width, height)
+    places = [(x, y) for y in range(height) for x in range(width)]
+    found = {(target.key, y) for x, y in places if (target := panel.target_at(x, y))}
+    assert sorted(number for number, _ in found) == list(range(14))
+    assert all(re.search(rf"\b{number}\W", drawn[y]) for number, y in found)
 
 
 def test_a_run_with_one_memory_has_no_host_map(shared_prefix) -> None:

@@ -93,10 +93,10 @@ def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_
     rates, seconds, _ = charts_of(model)
     assert seconds.values == pytest.approx([0.02] * 9) and seconds.shown(0.02) == "20ms"
     counts = [record.num_tokens for record in model.steps.records]
-    # The stage's clock moves 0.04 seconds per step, and the top line has the same rate.
+    # The stage's clock moves 0.04 seconds per step. The top line and the chart have the same rate.
     assert rates.values[0] is None and counts[-1] == 4
     assert rates.values[1:] == pytest.approx([count / 0.04 for count in counts[1:]])
-    assert model.tokens_per_second() == pytest.approx(sum(rates.values[1:]) / 8)
+    assert model.rate() == rates.now == pytest.approx(sum(rates.values[1:]) / 8)
     assert not model.is_slowed(), "half of the time is work"
     model.steps.records = [msgspec.structs.replace(r, t=2 * r.t) for r in model.steps.records]
     assert model.is_slowed()

@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from support.tui.driven_app import app_for, drawn, drive, press, show_screen, source_of
 from support.tui.memory_recording import MemoryRecording, context_of
 from support.tui.shown import missing_from
@@ -13,6 +14,7 @@ from textual.pilot import Pilot
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.widgets.compare.comparison import Comparison, PlanSearch
+from minivllm.tui.widgets.compare.race_line import RaceLine
 from minivllm.tui.widgets.compare.side import Side
 
 
@@ -47,6 +49,22 @@ def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(tw
     for label, facts in (("A", ("≠ budget 64", "≠ slots 4")), ("B", ("≠ budget 16", "≠ slots 2"))):
         shown = "\n".join(side(Side(label, is_second=label == "B"), context, 110, 20))
         assert all(fact in shown for fact in facts) and shown.count("≠") == 2
+
+
+def test_two_recordings_are_named_by_what_differs_and_end_with_a_verdict(two) -> None:
+    for run in two:
+        run.header = structs.replace(run.header, clock="monotonic")
+    context, line = context_of(two[0], other=two[1]), RaceLine()
+    for transport, name in ((context.transport, "wide"), (context.second, "narrow")):
+        transport.recording.name = f"runs/{name}.jsonl"
+    panels = line, *(Side(label, is_second=label == "B") for label in "AB")
+    for panel in panels:
+        panel.context = context
+    titles = [panel.title(context.transport.view, 80) for panel in panels[1:]]
+    assert titles == ["A: wide, budget 64, slots 4", "B: narrow, budget 16, slots 2"]
+    assert line.note() == "A won: B runs at most 2 sequences at once."
+    context.transport.to_step(5)
+    assert line.note() == "", "they have not ended"
 
 
 @pytest.mark.parametrize("step", [0, 12, 10**6])

@@ -47,6 +47,8 @@ def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressu
     text = "\n".join(drawn(panel_at(EventDetail, run, index + 1), 60, 40))
     assert [fact for fact in facts if fact not in text] == []
     assert meaning_of(ev.RequestPreempted)[:30] in text and event.rule.partition(":")[2] in text
+    hidden = drawn(panel_at(EventDetail, run, index + 1, "!preempted"), 60, 9)
+    assert "not in the list" in " ".join(hidden) and event.rule not in " ".join(hidden)
     low = "\n".join(drawn(panel_at(EventDetail, run, index + 1), 78, 8))
     assert "victim_of" in low and event.rule.partition(":")[2] in low
 

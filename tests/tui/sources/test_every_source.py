@@ -94,7 +94,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows() -> None:
             await drawn_as_it_is(pilot)
             # The whole run can be replayed while the engine idles.
             await pilot.press("home")
-            assert "step 0 of 101, engine runs on" in drawn(app, "header")[0]
+            assert "step 0 of 101, engine is idle" in drawn(app, "header")[0]
 
         drive(app, script)
 

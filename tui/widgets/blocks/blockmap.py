@@ -58,6 +58,12 @@ class Grid(NamedTuple):
             return None
         return row * self.per_row + place
 
+    def block_at(self, x: int, y: int, count: int) -> int | None:
+        """The first of `count` blocks that is in the cell at a position, if there is one."""
+        cell = self.cell_at(x, y)
+        number = count if cell is None else cell * self.blocks_per_cell
+        return number if number < count else None
+
     def width(self, num_cells: int) -> int:
         """Columns of the widest row."""
         return self.origin(min(num_cells, self.per_row) - 1)[0] + self.pitch - self.gap
@@ -89,7 +95,7 @@ class BlockMap(Panel):
 
     def title(self, model: DashboardModel, width: int) -> str:
         # Show nothing here that changes in each step: a new title repaints the whole panel.
-        blocks, header = len(model.fold.blocks), model.header
+        blocks, header = model.header.num_usable_blocks, model.header
         title = f"KV cache  {blocks:,} blocks of {header.block_size} tokens"
         if not header.block_bytes:  # an old recording
             return title
@@ -109,9 +115,7 @@ class BlockMap(Panel):
             lines.append(((f"+ {plural(unused, 'block')} never used", "muted"),))
         chosen = self.selection.block_id
         if chosen is not None and chosen < count:
-            x, y = grid.origin(chosen // grid.blocks_per_cell)
-            if y < len(lines):
-                lines[y] = _marked(lines[y], x, grid, width)
+            mark(lines, grid, chosen, width)
         room = map_height - len(lines) - 1
         if self._cards is not None and grid.blocks_per_cell == 1 and room >= _ROWS_OF_WORDS[-1] - 1:
             self._cards.context = self.context
@@ -138,9 +142,8 @@ class BlockMap(Panel):
         if y >= height - 1:
             return None
         grid, count = self._lay_out(self._model, width, height - 1)
-        cell = grid.cell_at(x, y)
-        block_id = None if cell is None else cell * grid.blocks_per_cell
-        return None if block_id is None or block_id >= count else block(block_id)
+        block_id = grid.block_at(x, y, count)
+        return None if block_id is None else block(block_id)
 
     def _lay_out(self, model: DashboardModel, width: int, height: int) -> tuple[Grid, int]:
         """The grid and how many blocks it holds; with rows for words if the blocks leave them."""
@@ -275,22 +278,25 @@ def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
     return [(glyph + cell.mark, cell.style)]
 
 
-def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
-    """The row with the cell at column `x` and its number highlighted."""
-    cells = [(character, style) for text, style in line for character in text]
+def mark(lines: list[Line], grid: Grid, block_id: int, width: int) -> None:
+    """Highlight the block's cell and its number, if its row is drawn."""
+    x, y = grid.origin(block_id // grid.blocks_per_cell)
+    if y >= len(lines):
+        return
+    cells = [(character, style) for text, style in lines[y] for character in text]
     glyph = x + grid.digits + 1 if grid.numbered else x
-    mark = glyph + grid.glyphs
+    letter = glyph + grid.glyphs
     number = x if grid.numbered else 0
-    lit = [*range(number, number + grid.digits), *range(glyph, mark + 1)]
-    if grid.gap == 1 and glyph and mark + 1 < width:
-        cells += [(" ", "text")] * (mark + 2 - len(cells))
-        cells[glyph - 1], cells[mark + 1] = ("[", ""), ("]", "")
-        lit += [glyph - 1, mark + 1]
+    lit = [*range(number, number + grid.digits), *range(glyph, letter + 1)]
+    if grid.gap == 1 and glyph and letter + 1 < width:
+        cells += [(" ", "text")] * (letter + 2 - len(cells))
+        cells[glyph - 1], cells[letter + 1] = ("[", ""), ("]", "")
+        lit += [glyph - 1, letter + 1]
     for at in lit:
         character = cells[at][0]
         # Do not reverse a full block's glyph: it would look empty.
         cells[at] = (character, "text*" if character in _BRIGHT else "text*!")
-    return tuple(
+    lines[y] = tuple(
         ("".join(character for character, _ in run), style)
         for style, run in groupby(cells, key=itemgetter(1))
     )

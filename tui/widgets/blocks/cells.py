@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 _cell = lru_cache(1 << 12)(Cell)
 """Equal cells are the same object, so that rows and groups of them are found quickly."""
-_FREE = _cell(EMPTY, EMPTY, "faint")
+_FREE, _RESERVED = _cell(EMPTY, EMPTY, "faint"), _cell(" ", " ", "faint")
 
 
 def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
@@ -72,6 +72,8 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells, ages = fold.blocks, [_FREE] * len(fold.blocks), model.ages.blocks
+    num_reserved = model.header.reserved_blocks
+    cells[:num_reserved] = [_RESERVED] * num_reserved
     # A released block joins the free queue a few events later; before that, only `changed` has it.
     cached: dict[str | None, Cell] = {}
     for block_id in chain(fold.free_queue, model.changed):

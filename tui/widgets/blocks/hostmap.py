@@ -11,9 +11,9 @@ from operator import attrgetter
 
 from minivllm.text import format_memory, id_ranges, short_name
 from minivllm.tui.draw.lines import Line, first_that_fits, line, packed, text_of
-from minivllm.tui.draw.selection import sequence
+from minivllm.tui.draw.selection import Target, host_block, sequence
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.blockmap import draw, explain, lay_out
+from minivllm.tui.widgets.blocks.blockmap import Grid, draw, explain, lay_out, mark
 from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, SIGNS, Cell, group_cells
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -42,8 +42,9 @@ class HostMap(Panel):
         " the same hashes. █ is rescued: evicted from the KV cache, so only the host has it. ░ is"
         " in both. ↓ are this step's copies into the host's memory. ↑ are copies on their way back:"
         " their request owns a slot and its blocks, and waits while others run. If all blocks are"
-        " full, the oldest copy is lost. On a CPU both memories are the same RAM, and only the"
-        " virtual clock models the time that a copy takes on a GPU."
+        " full, the oldest copy is lost. w on a selected block says whose copy it is. On a CPU both"
+        " memories are the same RAM, and only the virtual clock models the time that a copy takes"
+        " on a GPU."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -53,16 +54,39 @@ class HostMap(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if not model.fold.host_blocks:
             return [line(width, ("this run has no second memory", "faint"))]
-        copies = [_stores(model, width), *_loads(model, width, 1 + (height >= _ROOMY))]
+        copies = [_stores(model, width), *_loads(model, width, _rows_above(height) - 1)]
         short = (_LEGEND[0][0], "only here"), *_LEGEND[1:3]
         notes = [first_that_fits(width, explain(*_LEGEND), explain(*short, gap="  "))]
         if model.header.config.get("device") == "cpu":
             notes.append(first_that_fits(width, *(((said, "muted"),) for said in _SAME_RAM)))
-        cells = _cells(model)
-        room = max(height - len(copies) - len(notes), 1)
-        grid = lay_out(len(cells), width, room)
-        rows = draw(group_cells(cells, grid.blocks_per_cell), grid)[:room]
+        grid, room = _lay_out(model, width, height)
+        rows = draw(group_cells(_cells(model), grid.blocks_per_cell), grid)[:room]
+        chosen = self.selection.host_block
+        if chosen is not None and chosen < len(model.fold.host_blocks):
+            mark(rows, grid, chosen, width)
         return [*copies, *rows, *[()] * (room - len(rows)), *notes][:height]
+
+    def targets(self) -> list[Target]:
+        blocks = range(len(self._model.fold.host_blocks))
+        return [*super().targets(), *map(host_block, blocks)]
+
+    def target_at(self, x: int, y: int) -> Target | None:
+        width, height = self.content_size
+        (grid, room), row = _lay_out(self._model, width, height), y - _rows_above(height)
+        found = grid.block_at(x, row, len(self._model.fold.host_blocks))
+        return host_block(found) if found is not None and 0 <= row < room else None
+
+
+def _rows_above(height: int) -> int:
+    """Rows for this step's copies."""
+    return 2 + (height >= _ROOMY)
+
+
+def _lay_out(model: DashboardModel, width: int, height: int) -> tuple[Grid, int]:
+    """The grid, and the rows that it has."""
+    notes = 1 + (model.header.config.get("device") == "cpu")
+    room = max(height - _rows_above(height) - notes, 1)
+    return lay_out(len(model.fold.host_blocks), width, room), room
 
 
 def _stores(model: DashboardModel, width: int) -> Line:
@@ -94,12 +118,12 @@ def _cells(model: DashboardModel) -> list[Cell]:
     """Make one cell per block of the host."""
     ages, cells = model.ages, []
     cached = set(map(attrgetter("hash"), model.fold.blocks))
-    for host_block, block in enumerate(model.fold.host_blocks):
+    for number, block in enumerate(model.fold.host_blocks):
         if block.hash is None:
             cells.append(_EMPTY)
             continue
         letter = model.letter(ages.host_owners.get(block.hash))
         glyph, fade = (CACHED, "-") if block.hash in cached else (FILL[-1], "")
-        sign = _READ if block.ref_cnt else _SAVED if host_block in ages.stores else None
+        sign = _READ if block.ref_cnt else _SAVED if number in ages.stores else None
         cells.append(Cell(glyph, letter or EMPTY, model.hue(letter) + fade, sign))
     return cells

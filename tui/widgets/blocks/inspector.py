@@ -179,6 +179,8 @@ def facts_of(
 
 def _condition(model: DashboardModel, block_id: int) -> Item:
     state = model.fold.blocks[block_id]
+    if block_id < model.header.reserved_blocks:
+        return Item("vLLM's null block, which no sequence gets", "faint")
     if state.ref_cnt > 1:
         return Item(f"in use, shared by {state.ref_cnt}", "shared*")
     if state.ref_cnt == 1:

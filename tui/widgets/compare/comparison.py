@@ -15,8 +15,9 @@ from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.histories import Share
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
-from minivllm.tui.time.usage import UsageFollower
+from minivllm.tui.widgets.compare.side import usage_of
 from minivllm.tui.widgets.frame.panel import Panel
 
 _CHUNK = 1000
@@ -157,7 +158,6 @@ class Comparison(Panel):
         super().__init__(id=id)
         self._plans: PlanSearch | None = None
         self._recordings: tuple[Recording, Recording] | None = None
-        self._usage = UsageFollower(), UsageFollower()
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if self.context is None or self.context.second is None:
@@ -201,7 +201,7 @@ class Comparison(Panel):
     def _figures(self, first: Transport, second: Transport) -> list[ComparedFigure]:
         a, b = first.view, second.view
         counters = a.fold.counters, b.fold.counters
-        usage = self._usage[0].usage_at(first), self._usage[1].usage_at(second)
+        usage = [usage_of(model) for model in (a, b)]
 
         def counted(fields: dict[str, str]) -> list[ComparedFigure]:
             return [
@@ -210,10 +210,8 @@ class Comparison(Panel):
             ]
 
         is_timed = a.pace.is_timed and b.pace.is_timed
-        times = [
-            max(model.fold.t - model.header.mono, 0.0) if is_timed else model.fold.step
-            for model in (a, b)
-        ]
+        sides = first, second
+        times = [seconds_at(side) if is_timed else side.view.fold.step for side in sides]
         pairs = zip(counters, times, strict=True)
         speed = [counter.generation_tokens / t if t else 0.0 for counter, t in pairs]
         waste = [100 * sample.waste if sample is not None else 0.0 for sample in usage]

@@ -1,6 +1,7 @@
 """The line over both sides: the progress of a race, then its clock, and how it was run."""
 
 from minivllm.text import clean
+from minivllm.tui.answers.verdict import verdict
 from minivllm.tui.draw.digits import large
 from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, wrap
 from minivllm.tui.race import RaceRuns
@@ -17,8 +18,9 @@ class RaceLine(Sentences, can_focus=False):
         "R serves the requests of this run again with two configurations, by default in equal memory."
         " Both sides use the real scheduler and the real memory management. The model does not run:"
         " each token is the recording's, and steps take SmolLM2's times, scaled to this machine's"
-        " seconds, so each race ends alike. Pauses between steps are left out. S switches the clock: the same second shows"
-        " who is faster, the same step shows the decisions side by side."
+        " seconds, so each race ends alike. Pauses between steps are left out. A is the side that"
+        " takes longer. S switches the clock: the same second shows who is faster, the same step"
+        " shows the decisions side by side."
     )
 
     def rows(self, width: int) -> list[Line]:
@@ -43,12 +45,16 @@ class RaceLine(Sentences, can_focus=False):
 
     def note(self) -> str:
         """What to know about a race, at its end who won; or what to watch in two recordings."""
-        context = self.context
-        if self.is_over:
-            return clean(context.race.verdict())
-        if context.second is None or context.behind is None:
-            return "" if context.second is None else clean(context.watch)
-        return "" if context.race is None else clean(context.race.sentence)
+        context, second = self.context, self.context.second
+        if second is None:
+            return ""
+        is_race = context.behind is not None and context.race is not None
+        before = context.race.sentence if is_race else context.watch
+        first = context.transport
+        is_read = all(side.source.status.state == "recording" for side in (first, second))
+        if first.at_end and is_read and (is_race or not before):
+            before = verdict(first.recording, second.recording) or before
+        return clean(before)
 
     def _clock(self, width: int) -> list[Line]:
         """What both sides have in common; at the end of a race also its result, large if it fits."""

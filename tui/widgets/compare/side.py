@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from minivllm.events.kv_usage import KVUsage
+from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 from minivllm.events.types import LogHeader
 from minivllm.text import clean, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, packed
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.pace import rate_words
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
-from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.slots import Slots
@@ -36,7 +36,6 @@ class Side(Panel):
         super().__init__(id=id)
         self._label = label
         self._is_second = is_second
-        self._usage = UsageFollower()
         # These are never mounted: only their `lines` are drawn, in the remaining rows.
         self._map = BlockMap(shows_words=False)
         self._slots = Slots()
@@ -45,19 +44,22 @@ class Side(Panel):
         race = self.context.race
         if self.context.behind is not None and race is not None:
             return f"{self._label}: {clean(race.names[self._is_second])}"
-        own, _ = self._transports()
+        own, other = self._transports()
         is_file = own is not None and own.source.status.state in ("recording", "indexing")
-        name = Path(own.recording.name).stem if is_file else ""
-        usual = "the second one" if self._is_second else "this run"
-        return f"{self._label}: {clean(name) or usual}"
+        name = clean(Path(own.recording.name).stem) if is_file else ""
+        name = name or ("the second one" if self._is_second else "this run")
+        if other is None:
+            return f"{self._label}: {name}"
+        facts = different(own.recording.header, other.recording.header)
+        how = [value if name in _NAMELESS else f"{name} {value}" for name, value in facts.items()]
+        return f"{self._label}: {', '.join([name, *how[:_NAMED]])}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
         self._map.context = self.context
         header = None if other is None else other.recording.header
         facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
-        usage = None if own is None else self._usage.usage_at(own)
-        lines = self._state(model, own, other, usage, width, height)
+        lines = self._state(model, own, other, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
         lines += facts[: max(min(height - len(lines) - 6, _MOST_FACTS), 1)]
         if len(lines) < height:
@@ -87,24 +89,19 @@ class Side(Panel):
         model: DashboardModel,
         own: Transport | None,
         other: Transport | None,
-        usage: KVUsage | None,
         width: int,
         height: int,
     ) -> list[Line]:
         """The numbers of this moment, in sentences if there is room and something to compare."""
-        status = self._status(model, own, usage)
+        status, usage = self._status(model, own), usage_of(model)
         if own is None or other is None or height < _ROOM_FOR_WORDS:
             return packed(status, width, 9, gap=_GAP)[:3]
-        is_over = own.at_end and not model.fold.running
-        waste = wasted(usage, model.header, width, is_over=is_over)
+        waste = wasted(usage, model.header, width)
         rate = line(width, *speed(model, seconds_at(own)))
         return [rate, waste, *waiting(model, width), *packed(status, width, 9, gap=_GAP)[:1]]
 
-    def _status(
-        self, model: DashboardModel, own: Transport | None, usage: KVUsage | None
-    ) -> list[Line]:
+    def _status(self, model: DashboardModel, own: Transport | None) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
-        ended = own is not None and own.at_end and own.source.status.state in ("recording", "ended")
         run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
         numbers = (
             (f"{counters.generation_tokens:,}", " tokens"),
@@ -112,13 +109,22 @@ class Side(Panel):
             (f"{counters.num_preemptions:,}", " preempted"),
         )
         facts: list[Line] = [
-            (("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")),
+            (
+                ("step ", "muted"),
+                (f"{fold.step:,}", "text*"),
+                (" ■ END" if own is not None and own.is_over else "", "warn"),
+            ),
             ((run, "text*"), (" run ", "muted"), (wait, "text*"), (" wait", "muted")),
             *(((number, "text*"), (words, "muted")) for number, words in numbers),
         ]
-        if usage is not None:
+        if (usage := usage_of(model)) is not None:
             facts.append((("waste now ", "muted"), (f"{usage.waste:.0%}", "text*")))
         return facts
+
+
+def usage_of(model: DashboardModel) -> KVUsage | None:
+    """The memory usage of this moment, as the block map shows it; None while no sequence runs."""
+    return KVUsageMeter(model.header, model.fold).now() if model.fold.running else None
 
 
 def policy_of(header: LogHeader) -> dict[str, str]:
@@ -134,7 +140,8 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "drafts": "{method} {num_speculative_tokens}".format_map(drafts) if drafts else "off",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
-        "blocks": f"{header.num_blocks:,} of {header.block_size}",
+        "blocks": f"{header.num_usable_blocks:,} of {header.block_size}",
+        "host": f"{header.num_cpu_blocks:,} blocks" if header.num_cpu_blocks else "none",
         "model": header.model,
         "weights": header.weights or None,
         "longest": header.max_model_len,
@@ -144,6 +151,8 @@ def policy_of(header: LogHeader) -> dict[str, str]:
             for name in ("batch_delay", "batch_size", "dtype", "device", "seed")
         },
     }
+    if header.source:  # a recording of vLLM does not have all of them
+        facts = {name: value for name, value in facts.items() if value is not None}
     return {name: clean(str(value))[-32:] for name, value in facts.items()}
 
 
@@ -152,23 +161,31 @@ _ALWAYS_SHOWN = (
 )  # fmt: skip
 
 
+_NAMELESS, _NAMED = ("memory", "batching"), 2
+"""Options whose values say what they are, and how many options a title has."""
+
+
+def different(header: LogHeader, other: LogHeader) -> dict[str, str]:
+    """The options that differ, most important first."""
+    own, others = policy_of(header), policy_of(other)
+    return {name: value for name, value in own.items() if value != others.get(name, value)}
+
+
 def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
     """The options that differ, then the others, most important first."""
-    own = policy_of(header)
-    others = own if other is None else policy_of(other)
-    different = [name for name in own if own[name] != others[name]]
-    items = [[("≠ ", "warn*"), (f"{name} ", "muted"), (own[name], "warn*")] for name in different]
+    own, marked = policy_of(header), different(header, other or header)
+    items = [
+        [("≠ ", "warn*"), (f"{name} ", "muted"), (value, "warn*")] for name, value in marked.items()
+    ]
     return items + [
         [(f"{name} ", "faint"), (own[name], "muted")]
         for name in _ALWAYS_SHOWN
-        if name not in different
+        if name not in marked
     ]
 
 
 _MUCH, _SOME = 0.5, 0.2
 """Waste from which its figure is red, or yellow."""
-_WHOLE = 10
-"""Tokens per second from which the figure has no decimals."""
 
 
 def speed(model: DashboardModel, seconds: float) -> list[Span]:
@@ -178,18 +195,16 @@ def speed(model: DashboardModel, seconds: float) -> list[Span]:
     """
     time = seconds if model.pace.is_timed else model.fold.step
     rate = model.fold.counters.generation_tokens / time if time else 0.0
-    decimals = 0 if rate >= _WHOLE or not rate else 1
-    figure = f"{rate:,.{decimals}f}" if time else "-"
-    return [(figure, "accent*"), (f" output tokens per {model.pace.unit}", "muted")]
+    return [
+        (rate_words(rate) if time else "-", "accent*"),
+        (f" output tokens per {model.pace.unit}", "muted"),
+    ]
 
 
-def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: bool = False) -> Line:
-    """How much of the allocated memory holds no token, in blocks, memory and percent.
-
-    is_over: nothing runs any more, so `usage` is that of the last step
-    """
+def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:
+    """How much of the allocated memory holds no token, in blocks, memory and percent."""
     if usage is None or not usage.allocated:
-        return line(width, ("no block is allocated", "muted"))
+        return line(width, ("no block is in use", "muted"))
     taken, empty = (
         slots / header.block_size for slots in (usage.allocated, usage.allocated - usage.used)
     )
@@ -197,14 +212,13 @@ def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: boo
     blocks = f"{empty:,.1f} of {taken:,.0f} blocks"
     style = "bad*" if usage.waste >= _MUCH else "warn*" if usage.waste >= _SOME else "good*"
     amount = (f"{blocks} ({size}{usage.waste:.0%})", style)
-    label = (f"wasted{' at its last step' if is_over else ''}: ", "muted")
-    verbs = ("were", "held") if is_over else ("are", "hold")
+    label = ("wasted: ", "muted")
     return first_that_fits(
         width,
-        (label, amount, (f" {verbs[0]} allocated, but {verbs[1]} no token", "muted")),
-        (label, amount, (f" {verbs[1]} no token", "muted")),
+        (label, amount, (" are allocated, but hold no token", "muted")),
+        (label, amount, (" hold no token", "muted")),
         (label, amount),
-        (("wasted: ", "muted"), (f"{blocks}, {usage.waste:.0%}", style)),
+        (label, (f"{blocks}, {usage.waste:.0%}", style)),
     )
 
 

@@ -11,7 +11,7 @@ from minivllm.tui.draw.lines import Line, Row, flow, line, packed
 from minivllm.tui.draw.selection import Target, block, sequence, step
 from minivllm.tui.state.decisions import sampling_words, sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.time.event_search import event_in_question
+from minivllm.tui.time.event_search import EventFilter, event_in_question
 from minivllm.tui.widgets.frame.panel import Panel
 
 _LONGEST_VALUE = 400
@@ -32,6 +32,10 @@ class EventDetail(Panel):
         event = None if self.context is None else event_in_question(self.context)
         if event is None:
             return [line(width, ("There is no event yet.", "muted"))][:height]
+        wanted = EventFilter.parse(self.context.event_filter)
+        if wanted is not None and not wanted.accepts(event):
+            words = "The event of this moment is not in the list: ↑ and ↓ go to one that is."
+            return [line(width, (text, "muted")) for text in _wrap(words, width)][:height]
         top = [
             Row(width)
             .put(event.__struct_config__.tag, "accent*")
@@ -44,7 +48,8 @@ class EventDetail(Panel):
         meaning = [line(width, (text, "text")) for text in _wrap(meaning_of(type(event)), width)]
         where, _, function = event.rule.partition(":")
         parts = [(part, "faint") for part in _PARTS.findall(where)]  # a row may end after each
-        names = ("emitted by ", "faint"), (function, "muted"), (" in ", "faint"), *parts
+        by = "in minivllm by " if model.header.source else "emitted by "
+        names = (by, "faint"), (function, "muted"), (" in ", "faint"), *parts
         rule = flow(names, width, indent=2)
         # Draw one field per line, or several if there is no room. Omit fields only after that.
         fields = _fields(event, width)

@@ -47,23 +47,18 @@ class EventList(Panel):
         wanted = EventFilter.parse(self.context.event_filter)
         columns = _Columns.of(transport.recording, width)
         head = [columns.heading()] if height > 3 else []
-        if wanted is not None and height > 1:
-            head.insert(0, ())  # replaced below, after the search
-        room = height - len(head)
-        found = self._found(wanted, room)
-        if wanted is not None and height > 1:
-            head[0] = _search_note(
-                self.context.event_filter, self._search, len(transport.recording), width
-            )
-        last = max((index for index, _ in found if index < transport.position), default=None)
-        now = None if last is None or last != transport.position - 1 else last
+        has_note = wanted is not None and height > 1
+        found = self._found(wanted, height - len(head) - has_note)
+        if has_note:
+            text, total = self.context.event_filter, len(transport.recording)
+            head.insert(0, _search_note(text, self._search, total, width))
+        if wanted is not None and not self._search.done:
+            self.show_soon()
+        now = transport.position - 1
         rows = [
-            columns.row(model, event, here=index == now, to_come=index >= transport.position)
+            columns.row(model, event, here=index == now, to_come=index > now)
             for index, event in found
         ]
-        searching = self.context.event_filter and self._search is not None and not self._search.done
-        if searching:
-            self.show_soon()
         return [*head, *rows]
 
     def move_cursor(self, by: int) -> bool:

@@ -38,4 +38,4 @@ class EventLog(Panel):
             # The oldest visible decision may be cut, but it begins with its first words.
             has_room = len(lines) + len(rows) <= height
             lines += reversed(rows) if has_room else [line(width, *spans)]
-        return lines[::-1]
+        return lines[::-1] or [line(width, ("no decision yet", "faint"))]

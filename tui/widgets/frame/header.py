@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from minivllm.text import clean, format_memory, plural
 from minivllm.tui.draw.lines import Line, Row, Span, text_of
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.pace import rate_words
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ROOM_FOR_FACTS = 40
@@ -52,14 +53,14 @@ class Header(Panel, can_focus=False):
 
     def _cure(self) -> str:
         """The command that undoes what the badge says."""
-        transport, control = self.context.transport, self.context.control
+        transport, control = self.context.transport, self.context.engine
         stands = control is not None and control.state().paused and transport.state == "live"
         return "engine.pause" if stands else "time.toggle"
 
     def _badge(self, width: int) -> Span:
         if self.context.start is not None:
             return " LOADING ", "accent*!"
-        transport, control = self.context.transport, self.context.control
+        transport, control = self.context.transport, self.context.engine
         status = transport.source.status
         # A complete file does not grow, and the time line already shows the position in it.
         moves_on = status.state in ("live", "lost") and transport.steps_behind
@@ -71,11 +72,11 @@ class Header(Panel, can_focus=False):
             text = next((text for text in words if text and cell_len(text) <= room), "SOURCE LOST")
             return f" {text} ", "bad*!"
         match transport.state:
-            case "paused":
+            case "paused" if not transport.is_over:
                 return f" {self._paused(width)} ", "warn*!"
             case "playing":
                 return f"▶ {transport.speed:g}×{behind}", "accent*"
-        if self.context.finished is not None:
+        if self.context.shows_the_end:
             return " FINISHED ", "good*!"
         if control is not None and control.state().paused:
             return f" {self._paused(width)} ", "warn*!"
@@ -99,12 +100,13 @@ class Header(Panel, can_focus=False):
         """What is paused: everything, or only the picture of an engine that runs on."""
         if width < _ROOM_FOR_BLOCKS:
             return "PAUSED"
-        control, transport = self.context.control, self.context.transport
-        step, newest = transport.view.fold.step, transport.recording.head.fold.step
-        engine = None if control is None else control.state()
-        remote_runs = engine is None and transport.source.status.state in ("live", "lost")
-        if remote_runs or (engine is not None and not engine.paused):
-            return f"step {step:,} of {newest:,}, engine runs on"
+        context, transport = self.context, self.context.transport
+        step, newest = transport.view.fold.step, transport.recording.head.fold
+        engine = None if context.engine is None else context.engine.state()
+        is_remote = context.lesson is None and transport.source.status.state in ("live", "lost")
+        if is_remote if engine is None else not engine.paused:
+            does = "runs on" if newest.requests else "is idle"
+            return f"step {step:,} of {newest.step:,}, engine {does}"
         inside = engine is not None and transport.state == "live" and engine.next_phase
         phase = f", before {inside}" if inside and inside != "schedule" else ""
         return f"PAUSED at step {step:,}{phase}"
@@ -141,13 +143,15 @@ class Header(Panel, can_focus=False):
         counts = [span for count, word in blocks for span in _count(count, word)]
         label = "blocks " if width >= 100 else ""
         if width < _ROOM_FOR_BLOCKS:
-            counts = [(f"{use.used:,}", "text*"), (f"/{len(model.fold.blocks):,} blocks", "muted")]
+            counts = [
+                (f"{use.used:,}", "text*"),
+                (f"/{model.header.num_usable_blocks:,} blocks", "muted"),
+            ]
         yield _opens("blocks", (label, "muted"), *counts)
-        if not model.pace.is_timed and (per_step := model.tokens_per_step()) is not None:
-            yield _opens("scheduler", (f"{per_step:,.1f}", "text*"), (" tok/step", "muted"))
-        if model.pace.is_timed and (rate := model.tokens_per_second()) is not None:
-            unit = " tok/s, slowed" if model.is_slowed() else " tok/s"
-            yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (unit, "muted"))
+        if not side and (rate := model.rate()) is not None:
+            is_timed = model.pace.is_timed  # looking for pauses takes a good part of a frame
+            unit = "step" if not is_timed else "s, slowed" if model.is_slowed() else "s"
+            yield _opens("scheduler", (rate_words(rate), "text*"), (f" tok/{unit}", "muted"))
         if hits is not None:
             where = " of new prompts" if width >= _ROOM_FOR_LABELS else ""
             yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"), (where, "muted"))
@@ -158,7 +162,7 @@ class Header(Panel, can_focus=False):
         if width >= _ROOM_FOR_LABELS and (num_bytes := model.header.bytes_per_token):
             yield [("weights ", "muted"), (format_memory(num_bytes), "text*"), ("/step", "muted")]
         if block_bytes := model.header.block_bytes:
-            total = format_memory(len(model.fold.blocks) * block_bytes)
+            total = format_memory(model.header.num_usable_blocks * block_bytes)
             used = format_memory(use.used * block_bytes)
             kind = " int8" if model.header.kv_cache_dtype.startswith("int8") else ""
             yield _opens("blocks", (used, "text*"), (f" of {total}{kind}", "muted"))

@@ -8,6 +8,7 @@ from textual.geometry import Size
 from minivllm.tui.draw.lines import Line, Span, line, width_of
 from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.transport import State
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ALWAYS = ("app.help", "app.quit")
@@ -24,6 +25,11 @@ _HERE = {
 """Screen name -> commands that only this screen shows."""
 _OF_WORDS = ("look.word_back", "look.word", "look.confidence")
 """Only while words are explained."""
+_OF_STATE: dict[State, tuple[str, ...]] = {
+    "live": (),
+    "paused": ("time.live",),
+    "playing": ("time.live", "time.faster", "time.slower"),
+}
 _STEERED = ("engine.burst", "engine.option", "engine.abort")
 _LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
@@ -61,7 +67,7 @@ class KeyBar(Panel, can_focus=False):
     def wanted(self) -> dict[str, str]:
         """Command id -> its label now, empty for the usual one; the most useful command first."""
         context, name, focused = self.screen.context, self.screen.NAME, self.screen.focused
-        live, lesson, control = context.transport.state == "live", context.lesson, context.control
+        transport, lesson, control = context.transport, context.lesson, context.engine
         wanted: dict[str, str] = {}
 
         def add(*command_ids: str, label: str = "") -> None:
@@ -90,14 +96,15 @@ class KeyBar(Panel, can_focus=False):
                 add("look.back", label="Back")
         elif name == "compare" or context.finished is not None:
             add("race.start")
-        is_paused = context.transport.state == "paused"
+        is_paused = transport.state == "paused"
         if control is not None and control.state().paused:
-            is_paused |= control.pauses_with_picture and context.behind is None
+            is_paused |= control.pauses_with_picture
             if not control.pauses_with_picture:
                 add("engine.pause", label="Resume engine")
                 add("engine.step", label="One step")
             add("engine.phase", label="One phase")
-        add("time.toggle", label="Play" if is_paused else "Pause")
+        play = "From start" if transport.is_over else "Play" if is_paused else "Pause"
+        add("time.toggle", label=play)
         add(*_FIXED)
         if control is not None and not control.pauses_with_picture:
             add("engine.pause", label="Pause engine")
@@ -105,14 +112,13 @@ class KeyBar(Panel, can_focus=False):
         if isinstance(focused, Panel):
             add("look.down", *(["look.open"] if context.selection.last is not None else []))
             add(*focused.KEYS, *(["look.source"] if focused.RULE is not None else []))
-        add(*([] if live else ["time.live"]))
-        add(*(["time.faster", "time.slower"] if context.transport.state == "playing" else []))
+        add(*_OF_STATE[transport.state])
         add("engine.add", *([] if focused else ["look.next_panel"]))
         if name == "choice" and self.app.engine_keys.explains_selected:
             add("engine.tokens", label="Stop explaining")
-        hidden = () if context.transport.view.explanations.judged else _OF_WORDS
+        hidden = () if transport.view.explanations.judged else _OF_WORDS
         add(*(command for command in _HERE.get(name, ()) if command not in hidden))
-        if lesson is None and context.transport.view.fold.counters.generation_tokens:
+        if lesson is None and transport.view.fold.counters.generation_tokens:
             add("race.start")
         add(*_STEERED, *_LAST)
         if context.shows_the_end:

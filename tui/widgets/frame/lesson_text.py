@@ -1,6 +1,7 @@
 """`LessonText`: the text of a lesson's page, its checked claims, its question, and the keys.
 
-On a small terminal, the claims are left out first: the question or verdict and the keys must stay.
+On a small terminal, the title is left out first, then the claims and the engine: the question or
+verdict and the keys must stay.
 """
 
 from itertools import groupby
@@ -8,14 +9,12 @@ from re import compile as pattern
 
 from rich.cells import cell_len
 
-from minivllm.text import clean, fit
+from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.lesson import LessonControl, Page
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
-_SHORTEST_TITLE = 12
-"""Columns in the border for the lesson's title, at least."""
 _MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
 
 
@@ -41,31 +40,23 @@ class LessonText(Panel):
         score = f"  {right} of {answered} right" if answered else ""
         number, num_pages = self._lesson.page.number, self._lesson.num_pages
         total = f" of {num_pages}" if number <= num_pages else ""
-        page = f"Page {number}{total}{score}"
-        room = width - len(page) - 4
-        if number == 1 or room < _SHORTEST_TITLE:
-            return page  # the first page has the title in its text
-        return f"{page}  {fit(self._lesson.title, room).rstrip()}"
+        return f"Page {number}{total}{score}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         page = self._lesson.page
-        title = self._lesson.title if page.number == 1 else ""
-        head, said = _head(title, page, width), _said(page, self.typed, width)
-        keys = self._keys(page, width)
+        said, keys = _said(page, self.typed, width), self._keys(page, width)
+        title = _hanging("", self._lesson.title, "accent*", "accent*", width)
+        engine = _hanging("engine: ", page.engine, "muted", "accent", width) if page.engine else []
         claims = [
             row
             for claim in page.claims
             for row in _hanging("✓ ", f"checked: {claim}", "good", "muted", width)
         ]
-        if claims:
-            claims.append(())
         if page.figure:
-            said += _figure(page, width, height - len(head) - len(said) - len(keys) - 2)
-        room = height - len(said) - len(keys) - 1
-        above = [*head, *claims]
-        if len(above) > room:
-            above = head if len(head) <= room else []
-        rows = [*above, *said]
+            said += _figure(page, width, height - len(said) - len(keys) - 2)
+        room = max(height - len(said) - len(keys) - 1, 0)
+        parts = ([*title, *engine], claims), (engine, claims), (engine,), ()
+        rows = next(rows for rows in map(_spaced, parts) if len(rows) <= room) + said
         gap = max(height - len(rows) - len(keys), 0)
         return [*rows[: height - len(keys)], *[()] * min(gap, 1), *keys][:height]
 
@@ -86,11 +77,9 @@ class LessonText(Panel):
         return [*rows, *(line(width, (hint, "muted")) for hint in hints)]
 
 
-def _head(title: str, page: Page, width: int) -> list[Line]:
-    rows = _hanging("", title, "accent*", "accent*", width) if title else []
-    if page.engine:
-        rows += _hanging("engine: ", page.engine, "muted", "accent", width)
-    return [*rows, ()] if rows else []
+def _spaced(parts: tuple[list[Line], ...]) -> list[Line]:
+    """The rows of all parts, with an empty row after each."""
+    return [row for part in parts if part for row in (*part, ())]
 
 
 def _figure(page: Page, width: int, room: int) -> list[Line]:

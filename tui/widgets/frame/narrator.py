@@ -6,7 +6,7 @@ from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.state.narration import SECONDS_TO_READ, STEPS_TO_AGE
+from minivllm.tui.state.narration import SECONDS_TO_READ
 from minivllm.tui.tour import NEXT, Tour
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -15,7 +15,8 @@ class Narrator(Panel, can_focus=False):
     HELP_TITLE = "What happens"
     HELP_TEXT = (
         "The most notable of the newest decisions, its cause first. Each sentence stays for"
-        " at least two seconds. Before the first one: what this run demonstrates."
+        " at least two seconds. It goes when it is 30 steps old."
+        " Without one: what this run demonstrates."
     )
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -35,14 +36,13 @@ class Narrator(Panel, can_focus=False):
         # A moving picture has no time before its first tick.
         if paused or transport.now is not None:
             told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
-        if told is None:
+        if told is None or narration.is_old(model.fold.step, transport.now or 0.0, paused=paused):
             watch = clean(self.context.watch)
             return [Row(width).put(" Watch: ", "accent*").put(watch).line()] if watch else []
         if told is not before:
             self.set_timer(SECONDS_TO_READ, self.show_again)  # for what has happened meanwhile
         row = Row(width).put(f" step {told.step:,}  ", "muted", target=step(told.step))
-        is_old = model.fold.step - told.step > STEPS_TO_AGE
-        style = "muted" if is_old else f"{model.hue(told.letter)}*"
+        style = f"{model.hue(told.letter)}*"
         return [row.put(told.narrated(), style, target=sequence(told.owner)).line()]
 
     def _stop_of(self, tour: Tour, width: int) -> list[Line]:

@@ -276,9 +276,8 @@ class Panel(Widget, can_focus=True):
         mouse, content = self.app.mouse_position, self.content_region
         offset, is_inside = mouse - content.offset, content.contains_point(mouse)
         if is_inside and (target := self._target_under(*offset)) is not None:
-            selection = Selection()
-            selection.choose(target)
-            text = f"{why(self._model, selection)}\n\nAs of step {self._model.fold.step:,}."
+            said = why(self._model, target, is_race=self.context.behind is not None)
+            text = f"{said}\n\nAs of step {self._model.fold.step:,}."
             text += " A double click opens its screen."
         elif offset.y < 0:
             text = f"{self.HELP_TEXT}\n\nA double click enlarges this panel, and restores it."

@@ -108,7 +108,7 @@ class Slots(Panel):
             lines += _slot(model, seq_id, item, width, name_width, tall, gone, confidence)
         if len(shown) < len(slots):
             lines.append(_more(model, [by_slot[slot] for slot in slots[room - 1 :]], width))
-        return lines
+        return lines or [Row(width).put("no sequence has a slot", "faint").line()]
 
 
 def _by_slot(model: DashboardModel) -> dict[int, str]:
@@ -144,16 +144,15 @@ def _slot(
     prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1
     if item is not None:
         prefilling = item.kind == "prefill"
-    count_width = 8 if width < 100 else 10
     if sequence.status == "WAITING_FOR_REMOTE_KVS":
-        done = f"{_num_loaded(model, seq_id)}/{sequence.num_tokens}"
-        row.put("LOADING ", "muted" if gone else "warn*").put(done, "text", count_width)
+        loaded = _num_loaded(model, seq_id)
+        does, style, done = "LOADING ", "warn*", f"{loaded}/{sequence.num_tokens}"
     elif prefilling:
-        done = f"{sequence.num_computed_tokens}/{model.num_tokens_planned(seq_id)}"
-        row.put("PREFILL ", "muted" if gone else "accent*").put(done, "text", count_width)
+        planned = model.num_tokens_planned(seq_id)
+        does, style, done = "PREFILL ", "accent*", f"{sequence.num_computed_tokens}/{planned}"
     else:
-        done = f"+{len(sequence.output_token_ids)}"
-        row.put("DECODE  ", "muted" if gone else "good*").put(done, "text", count_width)
+        does, style, done = "DECODE  ", "good*", f"+{len(sequence.output_token_ids)}"
+    row.put(does, "muted" if gone else style).put(done, "text", 8 if width < 100 else 10)
     blocks = _newest_blocks(tuple(sequence.block_table[-_LONGEST_TABLE - 1 :]))
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")

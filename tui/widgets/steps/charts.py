@@ -17,7 +17,7 @@ from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.histories import StepRecord
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.state.pace import duration
+from minivllm.tui.state.pace import duration, rate_words
 from minivllm.tui.widgets.frame.panel import Panel
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -35,6 +35,8 @@ class Chart(NamedTuple):
     """A value in words."""
     full: float | None = None
     """The value of a full column; None for the largest value that is visible."""
+    now: Value = None
+    """In place of the last value: that of the top line."""
 
 
 def columns(values: list[Value], full: float, height: int) -> list[str]:
@@ -83,7 +85,8 @@ class StepCharts(Panel):
         for chart, is_varied in zip(charts, varied, strict=True):
             rows = max(-(-room // num), 1) if is_varied else 1
             num, room = num - is_varied, room - rows * is_varied
-            now = ("now", chart.values[-1]) if at is None else ("chosen step", chart.values[at])
+            newest = chart.values[-1] if chart.now is None else chart.now
+            now = ("now", newest) if at is None else ("chosen step", chart.values[at])
             cells = chart.values[-shown:]
             lines.append(_words(chart, cells, width, *now))
             lit = shown if at is None else max(at - len(records) + shown, 0)
@@ -113,11 +116,12 @@ def _words(chart: Chart, cells: list[Value], width: int, when: str, value: Value
 
 
 def charts_of(model: DashboardModel) -> list[Chart]:
-    records, total = model.steps.records, len(model.fold.blocks)
+    records, total = model.steps.records, model.header.num_usable_blocks
     rates = [float(record.num_tokens) for record in records]
     if model.pace.is_timed:
         rates = _rates(records)
-    charts = [Chart(f"output tokens per {model.pace.unit}", "good", rates, "{:,.0f}".format)]
+    name = f"output tokens per {model.pace.unit}"
+    charts = [Chart(name, "good", rates, rate_words, now=model.rate())]
     if any(record.draft_tokens for record in records):
         shares = [
             record.num_accepted / record.draft_tokens if record.draft_tokens else None

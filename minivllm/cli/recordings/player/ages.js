@@ -4,11 +4,15 @@
 export const STEPS_OF_BEATS = 3;
 
 export class Ages {
-  constructor(numBlocks) {
+  constructor(numBlocks, hostBlocks = []) {
     this.blocks = new Array(numBlocks).fill(null);
     this.changed = new Set(); // blocks that the current step has touched
     this.beats = []; // for each of the last steps, current first: block -> what happened
     this.lastScheduled = null;
+    // Hash of each block in the host's memory -> the sequence that had the block last.
+    this.hostOwners = new Map();
+    for (const { hash } of hostBlocks) if (hash !== null) this.hostOwners.set(hash, null);
+    this.stores = new Map(); // the host's block -> the block that the current step copies into it
   }
 
   copy() {
@@ -17,6 +21,8 @@ export class Ages {
     copy.changed = new Set(this.changed);
     copy.beats = this.beats.map((one) => new Map(one));
     copy.lastScheduled = this.lastScheduled;
+    copy.hostOwners = new Map(this.hostOwners);
+    copy.stores = new Map(this.stores);
     return copy;
   }
 
@@ -76,6 +82,7 @@ export class Ages {
 const NOTE = {
   "step.begin"(ages) {
     ages.changed.clear();
+    ages.stores.clear();
     ages.beats.unshift(new Map());
     ages.beats.length = Math.min(ages.beats.length, STEPS_OF_BEATS);
   },
@@ -120,13 +127,17 @@ const NOTE = {
   "block.freed"(ages, event) {
     ages.touch(event.block_id, event.step);
   },
-  "block.evicted"(ages, event, fold) {
+  "block.evicted"(ages, event) {
     ages.touch(event.block_id, event.step);
     ages.blocks[event.block_id].content = [];
-    const isRescued = fold.hostBlocks.some((block) => block.hash === event.hash);
-    ages.note(event.block_id, isRescued ? "rescued" : "evicted");
+    ages.note(event.block_id, ages.hostOwners.has(event.hash) ? "rescued" : "evicted");
   },
   "kv.store"(ages, event) {
+    ages.hostOwners.set(event.hash, ages.lastOwner(event.block_id));
+    ages.stores.set(event.host_block, event.block_id);
     ages.note(event.block_id, "stored");
+  },
+  "kv.lost"(ages, event) {
+    ages.hostOwners.delete(event.hash);
   },
 };

@@ -115,13 +115,14 @@ function lookOf(moment, id, owners) {
       + ` ${written} of ${size} tokens`;
   } else if (block.hash !== null) {
     const owner = ages.lastOwner(id), letter = moment.letter(owner);
-    look.state = "cached";
+    const isKept = block.ref_cnt > 0; // no sequence has it: it is leased
+    look.state = isKept ? "held" : "cached";
     look.letter = look.mark = letter ?? "·";
     look.hue = moment.letters.hue(letter);
     look.fill = 1;
     look.style = hueStyle(look.hue);
     look.stamp = block.hash;
-    look.label = `block ${id}, free, still cached`;
+    look.label = `block ${id}, ${isKept ? "kept for another engine" : "free, still cached"}`;
   }
   if (look.sign) look.label += `, ${SIGN_WORDS[look.sign]}`;
   return look;

@@ -2,13 +2,17 @@ import { decisionsOf, rankOf } from "./sentences.js";
 
 // `Narration`: which decision the narrated line shows, as in the dashboard (state/narration.py).
 
-const SECONDS_TO_READ = 2;
+const SECONDS_TO_READ = 2, STEPS_TO_AGE = 30;
 
 export class Narration {
   constructor(track) {
     this.track = track;
     this.shown = null;
     this.until = 0;
+  }
+
+  isOld(step, now, paused) {
+    return step - this.shown.step > STEPS_TO_AGE && (paused || now >= this.until);
   }
 
   // now: seconds. While the picture moves, the most notable decision since the last one; when

@@ -107,7 +107,7 @@ const LOOK_BACK = 6;
 // Decisions of one or more steps, newest last; blocks with the same step, cause and owner share a
 // sentence, and a sequence waits for the same reason only once.
 export function decisionsOf(track, events) {
-  const rows = [], waits = new Map();
+  const rows = [], waits = new Map(), preempted = new Set();
   for (const event of events) {
     const words = wordsOf(event);
     if (!words) continue;
@@ -115,13 +115,15 @@ export function decisionsOf(track, events) {
       if (waits.get(event.seq_id) === event.reason) continue;
       waits.set(event.seq_id, event.reason);
     } else if (END_A_WAIT.has(event.ev)) waits.delete(event.seq_id);
+    if (event.ev === "request.preempted") preempted.add(event.seq_id);
     const owner = track.ownerOf(event);
     const same = `${event.step} ${event.ev} ${owner} ${words.verb} ${words.after}`;
     let row = event.block_id === undefined ? undefined
       : rows.slice(-LOOK_BACK).find((one) => one.same === same);
     if (!row) {
       const { ev, seq, step } = event;
-      rows.push((row = { ...words, key: `e${seq}`, same, kind: ev, seq, step, owner, blocks: [] }));
+      const kind = ev === "block.hit" && preempted.has(owner) ? `${ev}.resumed` : ev;
+      rows.push((row = { ...words, key: `e${seq}`, same, kind, seq, step, owner, blocks: [] }));
     }
     if (event.block_id !== undefined) row.blocks.push(event.block_id);
   }

@@ -16,7 +16,7 @@ export class Moment {
     this.header = header;
     this.fold = new Fold(header, state);
     this.letters = new Letters();
-    this.ages = new Ages(header.num_blocks);
+    this.ages = new Ages(header.num_blocks, this.fold.hostBlocks);
   }
 
   apply(event) {

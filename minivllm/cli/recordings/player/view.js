@@ -1,12 +1,13 @@
 import { Blocks, wordsIn } from "./blocks.js";
 import { h, hueStyle, node, redraw, setText } from "./dom.js";
+import { Host } from "./host.js";
 import { Narration } from "./narration.js";
 import { Budget, Events, FreeQueue, Waiting } from "./panels.js";
 import { narrated } from "./sentences.js";
 import { Slots } from "./slots.js";
 import { number, plural, shortName } from "./text.js";
 import { whySequence } from "./why.js";
-import { whyBlock } from "./why_blocks.js";
+import { whyBlock, whyHostBlock } from "./why_blocks.js";
 
 // `View`: all panels of one recording. It draws any moment and knows no time of its own.
 
@@ -15,12 +16,13 @@ const NOTHING_SELECTED = "Click a block or a name to see why it is there.";
 export class View {
   constructor(track) {
     this.track = track;
-    this.chosen = null; // {kind: "block" | "sequence", id}
+    this.chosen = null; // {kind: "block" | "host" | "sequence", id}
     this.at = 0;
     this.isPlaying = false;
     this.narration = new Narration(track);
     this.slots = new Slots();
     this.blocks = new Blocks();
+    this.hostMap = new Host();
     this.waiting = new Waiting();
     this.queue = new FreeQueue();
     this.budget = new Budget();
@@ -29,7 +31,7 @@ export class View {
     this.story = h("div", { class: "p-story" });
     this.why = h("div", { class: "p-why" });
     this.columns = [
-      [this.slots, this.waiting], [this.blocks, this.budget, this.queue],
+      [this.slots, this.waiting], [this.blocks, this.hostMap, this.budget, this.queue],
     ].map((panels) => h("div", { class: "p-column" }, ...panels.map((panel) => panel.element)));
     this.element = h("div", { class: "p-view" },
       this.caption, this.story, h("div", { class: "p-columns" }, ...this.columns), this.why);
@@ -52,6 +54,7 @@ export class View {
     const sequence = this.chosen?.kind === "sequence" ? this.chosen.id : null;
     this.slots.draw(moment, this.track.numSlots, newTokens, sequence);
     this.blocks.draw(moment, this.track.numBlocks, block, sequence);
+    this.hostMap.draw(moment, this.chosen?.kind === "host" ? this.chosen.id : null);
     this.waiting.draw(moment, sequence);
     this.queue.draw(moment);
     this.budget.draw(moment);
@@ -108,7 +111,9 @@ export class View {
 
   // The narrated line, in the colour of its sequence.
   tell() {
-    const told = this.narration.look(this.at, performance.now() / 1000, !this.isPlaying);
+    const now = performance.now() / 1000, paused = !this.isPlaying;
+    let told = this.narration.look(this.at, now, paused);
+    if (told && this.narration.isOld(this.moment.fold.step, now, paused)) told = null;
     const style = told ? hueStyle(this.moment.hueOf(told.owner)) : "";
     redraw(this.story, told ? `${told.seq} ${style}` : `${this.at}`, () => (told
       ? [node("span", { class: "p-muted" }, `step ${number(told.step)} `), narrated(told)]
@@ -125,6 +130,7 @@ export class View {
         return [node("b", {}, "Why? "), whyBlock(this.moment, past, target.id),
           words.length ? node("div", { class: "p-words" }, ...words) : null];
       }
+      if (target?.kind === "host") return [node("b", {}, "Why? "), whyHostBlock(this.moment, target.id)];
       if (target) return [node("b", {}, "Why? "), whySequence(this.moment, past, target.id)];
       return [NOTHING_SELECTED];
     });
@@ -141,9 +147,10 @@ export class View {
 }
 
 function targetOf(element) {
-  const found = element.closest("[data-block],[data-sequence]");
+  const found = element.closest("[data-block],[data-host],[data-sequence]");
   if (!found) return null;
-  const { block, sequence } = found.dataset;
+  const { block, host, sequence } = found.dataset;
+  if (host !== undefined) return { kind: "host", id: Number(host) };
   return block !== undefined ? { kind: "block", id: Number(block) }
     : { kind: "sequence", id: sequence };
 }

@@ -1,5 +1,5 @@
 import { birth, listNames, newest } from "./why.js";
-import { number, ordinal, plural, shortName } from "./text.js";
+import { clean, number, ordinal, plural, shortName } from "./text.js";
 
 // Why a block is held, shared, cached or empty: the dashboard's sentences
 // (tui/answers/why.py). A test compares the two, moment by moment.
@@ -11,6 +11,9 @@ export function whyBlock(moment, past, id) {
   if (!block) {
     return `There is no block ${id}: the pool has ${plural(fold.blocks.length, "block")}, and the`
       + ` first is 0.`;
+  }
+  if (isLeased(fold, id) && !moment.owners(id).length) {
+    return `Block ${id} is kept until another engine has read it, or its lease is over.`;
   }
   if (block.ref_cnt > 1) return shared(moment, past, id, block);
   if (block.ref_cnt === 1) return held(moment, past, id, block);
@@ -35,15 +38,13 @@ export function whyBlock(moment, past, id) {
     + ` ${where}.`;
 }
 
+function isLeased(fold, id) {
+  return [...fold.leases.values()].some((kept) => kept.includes(id));
+}
+
 function held(moment, past, id, block) {
   const owners = moment.owners(id), size = moment.header.block_size;
-  if ([...moment.fold.leases.values()].some((kept) => kept.includes(id))) {
-    return `Block ${id} is kept until another engine has read it, or its lease is over.`;
-  }
   if (!owners.length) {
-    if ([...moment.fold.leases.values()].some((leased) => leased.includes(id))) {
-      return `Block ${id} is kept for another engine, which will decode its prompt.`;
-    }
     return `Block ${id} is in use, but the block table that holds it is not known at this moment.`;
   }
   const [[seqId, logical]] = owners;
@@ -89,7 +90,8 @@ function shared(moment, past, id, block) {
     reasons.push(`${listNames([...forked.keys()])} ${were} forked ${inSteps(forked)}`);
   }
   const because = reasons.join(", and ") || "how they got it is no longer in memory";
-  return `Block ${id} is shared by ${listNames(owners)} (reference count`
+  const lease = isLeased(moment.fold, id) ? " and a lease of another engine" : "";
+  return `Block ${id} is shared by ${listNames(owners)}${lease} (reference count`
     + ` ${number(block.ref_cnt)}): ${because}; ${costs(moment, id)}.`;
 }
 
@@ -147,4 +149,27 @@ function left(moment, id) {
   const age = moment.ages.blocks[id];
   if (!age?.lastOwner) return "";
   return `${shortName(age.lastOwner)} held it last, until step ${number(age.touched)}, and `;
+}
+
+// Whose copy a block of the second memory has, who loads it, and when it is lost.
+export function whyHostBlock(moment, id) {
+  const { fold } = moment, name = `The host's block ${number(id)}`;
+  if (id >= fold.hostBlocks.length) {
+    return `${name} does not exist: the host's memory has ${number(fold.hostBlocks.length)} here.`;
+  }
+  const { hash } = fold.hostBlocks[id];
+  if (hash === null) return `${name} is empty.`;
+  const owner = moment.ages.hostOwners.get(hash);
+  const said = `${name} is a copy of a block${owner ? ` of ${shortName(owner)}` : ""}`
+    + ` (hash ${clean(hash).slice(0, 12)})`;
+  const readers = [...fold.loads].filter(([, load]) => load.host_blocks.includes(id));
+  if (readers.length) {
+    return `${said}: it is being loaded for ${listNames(readers.map(([seqId]) => seqId))},`
+      + ` so it cannot be reused now.`;
+  }
+  const use = fold.blocks.some((block) => block.hash === hash)
+    ? "the KV cache has it, too, so a prompt with the same beginning hits it there"
+    : "only the host has it, so a prompt with the same beginning loads it";
+  const place = fold.hostQueue.indexOf(id) + 1;
+  return `${said}: ${use}; it is the ${ordinal(place)} of ${number(fold.hostQueue.length)} to be reused.`;
 }
