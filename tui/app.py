@@ -279,12 +279,13 @@ class DashboardApp(Dashboard):
             super()._handle_exception(error)
 
     def _badge_may_change(self) -> bool:
-        """Whether the badge or the keys may change without a new event, such as after a pause."""
+        """Whether badge, keys or notice may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
         badge = int(transport.quiet_seconds) if control is None else control.state()
         loss = None if self.context.recorder is None else self.context.recorder.loss
         status = transport.source.status
-        seen = status, transport.state, badge, loss, self.has_sentences
+        told = tuple(told.identity for told in self._notifications)
+        seen = status, transport.state, badge, loss, told
         changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed

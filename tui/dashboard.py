@@ -46,12 +46,11 @@ class Dashboard(App[str]):
         """Show a notification for some seconds, or with `stays` until the user closes it."""
         if stays:
             self.clear_notifications()
-        text = to_ascii(sentence) if self.context.ascii else sentence
         seconds = _SECONDS_OF_A_DAY if stays else _SECONDS_TO_READ
-        self.notify(text, title=title, markup=False, timeout=seconds)
+        self.notify(sentence, title=title, markup=False, timeout=seconds)
 
     def on_notify(self) -> None:
-        """Before Textual adds a notification, remove older ones, which would cover the picture.
+        """Before Textual adds a notification, remove older ones, which are no news.
 
         The public `clear_notifications` would also close those that stay.
         """

@@ -39,11 +39,9 @@ def _preempted(model: DashboardModel) -> Target | None:
     return next((sequence(who) for who in victims if who in model.fold.waiting), None)
 
 
-def _running(model: DashboardModel) -> Target | bool:
-    """Select a request that runs for long: from now on, its words are explained."""
-    if model.fold.waiting and model.fold.step < 80:
-        return False
-    return sequence(model.fold.running[-1]) if model.fold.running else True
+def _watched(model: DashboardModel) -> Target | bool:
+    """Select a running request: from now on, its words are explained."""
+    return next(map(sequence, model.fold.running), True)
 
 
 def _in_doubt(model: DashboardModel) -> Target | None:
@@ -64,13 +62,13 @@ STOPS = (
     ),
     TourStop(
         _shared,
-        "A block holds 16 tokens. White ones are shared: a prompt found its beginning in the cache,"
-        " which is a hit, and computed only the rest.",
+        "A block holds 16 tokens. White ones are shared: a prompt found them in the cache (a hit),"
+        " and computed only the rest.",
         "look.why",
         _READ,
     ),
     TourStop(
-        lambda model: model.fold.step >= 25,
+        lambda model: model.fold.step >= 25 and _watched(model),
         "Below the map is the free queue: the order in which blocks are used, and used again.",
         "screen.blocks",
     ),
@@ -81,7 +79,7 @@ STOPS = (
         _READ,
     ),
     TourStop(
-        _running,
+        lambda model: (not model.fold.waiting or model.fold.step >= 80) and _watched(model),
         "Engines once served fixed batches from reserved memory: race this run against one.",
         "race.start",
         "enter starts the race. It plays by itself, and ends with who won and why.",

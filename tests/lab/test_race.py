@@ -148,7 +148,7 @@ def test_twice_the_blocks_or_slots_is_twice_those_of_the_recording(engine, tmp_p
     assert doubled == {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": 200}
 
 
-def test_a_second_memory_loads_what_the_other_side_computes_again_and_loads_take_time(tmp_path):
+def test_a_second_memory_loads_what_the_other_side_computes_again(tmp_path):
     engine = WatchedEngine(num_blocks=12, max_model_len=48)
     for name, token_ids in (("ada", prompt(18)), ("ben", [98] * 47), ("cleo", prompt(18))):
         engine.add(name, token_ids, max_tokens=1)

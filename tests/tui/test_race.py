@@ -103,7 +103,7 @@ def test_the_top_line_and_space_tell_the_truth_in_a_race_and_at_an_end(memory_pr
             await redraw(pilot)
             top = drawn(app, "header")[0]
             assert status in top and "engine" not in top
-        assert keys_of(app)["From start"] == "space"
+        assert keys_of(app)["Replay"] == "space"
         for _ in range(2):
             await pilot.press("space")
             assert (side.state, side.position) == ("playing", 0)

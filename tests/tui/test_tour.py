@@ -8,6 +8,7 @@ from support.tui.memory_recording import transport_of
 from textual.pilot import Pilot
 
 from minivllm.tui.control import Entry
+from minivllm.tui.draw.lines import wrap
 from minivllm.tui.keys import race_keys
 from minivllm.tui.race import RaceOutcome
 from minivllm.tui.screens.help import keys_now
@@ -24,6 +25,7 @@ def test_every_stop_pauses_the_run_and_its_key_lets_it_go_on(memory_pressure) ->
         for number, stop in enumerate(tour.stops, 1):
             await until(pilot, lambda number=number: tour.is_open and tour.number == number)
             await until(pilot, lambda stop=stop: stop.sentence[:20] in drawn(app, "narrator")[0])
+            assert len(wrap(f"1 of 6  {stop.sentence}  press →", 66)) <= 2, "80 columns have room"
             assert app.context.transport.state == "paused" and control.calls[-1] == ("pause",)
             keys = keys_now(app.dashboard_screen)[stop.command]
             before = app.current_mode

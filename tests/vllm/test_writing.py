@@ -160,9 +160,7 @@ def test_an_earlier_recording_is_kept_and_a_second_engine_is_refused(tmp_path: P
     assert Recording(path).head.waiting == [] and len(Recording(path)) == 3
 
 
-def test_on_a_full_disk_the_recording_is_whole_up_to_the_last_call_and_the_tap_is_told(
-    tmp_path: Path,
-):
+def test_a_file_that_is_full_or_removed_is_whole_up_to_the_last_call_and_the_tap_is_told(tmp_path):
     path = tmp_path / "run.jsonl"
     writer = Writer(str(path), HEADER, texts())
     arrive(writer, "ab")
@@ -172,10 +170,6 @@ def test_on_a_full_disk_the_recording_is_whole_up_to_the_last_call_and_the_tap_i
     recording = Recording(path)
     assert recording.last_step > 0 and recording.size == recording.indexed_bytes
     assert type(next(recording.events(len(recording) - 1, len(recording)))) is ev.StepEnd
-
-
-def test_a_file_that_was_removed_ends_the_recording(tmp_path: Path):
-    path = tmp_path / "run.jsonl"
     writer = Writer(str(path), HEADER, texts())
     path.unlink()
     assert "run.jsonl was removed" in str(failure_of(writer))

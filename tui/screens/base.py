@@ -18,6 +18,7 @@ from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS, KeyBar, ScreenTabs
 from minivllm.tui.widgets.frame.narrator import Narrator
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.frame.sentences import Notice
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 
@@ -27,7 +28,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     """Of the items that this screen is about."""
     IS_NARRATED: ClassVar[bool] = True
     # Visible beside a maximized panel: the position in time, and the key that restores the screen.
-    ALLOW_IN_MAXIMIZED_VIEW = "#top, #timeline, #keybar"
+    ALLOW_IN_MAXIMIZED_VIEW = "#top, #notice, #timeline, #keybar"
     AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
     # Under 110 columns, panels have no boxes; on taller screens, each panel has more room.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
@@ -64,6 +65,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         if self.IS_NARRATED:
             yield self.narrator
         yield from self.body()
+        yield Notice(id="notice").add_class("-away")
         yield TimeLine(id="timeline")
         yield self.keybar
 

@@ -7,6 +7,7 @@ back at a visible speed.
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from string import ascii_letters
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -67,21 +68,20 @@ class LessonScreen(DashboardScreen):
         text = self._text
         if not self._lesson.page.waits or text.busy:
             return
-        trouble = None
+        trouble, shown = None, (self.bound.get(name) for name in self.keybar.wanted())
         if event.key == "backspace":
             text.typed = text.typed[:-1]
         elif event.character is not None and event.character in "0123456789.":
             text.typed = (text.typed + event.character)[:_LONGEST_GUESS]
-        elif event.key.isalpha() and len(event.key) == 1 and event.key not in self._letters():
+        elif event.key in ascii_letters and all(
+            key is None or key.key != event.key for key in shown
+        ):
             trouble = self._lesson.answer(event.key)
         else:
             return
         event.stop()
         text.trouble = trouble or ""
         text.show_again()
-
-    def _letters(self) -> set[str]:
-        return {self.bound[name].key for name in self.keybar.wanted() if name in self.bound}
 
     async def action_command(self, command_id: str) -> None:
         await run_command(LESSON_COMMANDS, command_id, self)

@@ -71,8 +71,8 @@ RULES = (
     ),
     Intended(
         "goes-on", 3,
-        "With priorities, a request can preempt itself. vLLM then plans nothing more in this step,"
-        " minivllm goes on with the other running requests.",
+        "With priorities, a request can preempt itself. vLLM 0.32 then plans nothing more in this"
+        " step. minivllm goes on with the other running requests, as vLLM 0.33 does.",
         _plan_nothing_more,
     ),
     Intended(

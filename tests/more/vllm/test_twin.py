@@ -32,7 +32,7 @@ def test_random_traces_differ_from_vllm_only_as_intended(first, last, tmp_path):
         found["equal"] += not here
     intended = {"equal"} | {rule.id for rule in RULES}
     assert found.keys() <= intended and found["equal"] > (last - first) / 4
-    assert last - first < 500 or found.keys() == intended
+    assert last - first < 500 or found.keys() >= intended - {"goes-on"}, "0.33 goes on, too"
 
 
 @needs_vllm

@@ -6,45 +6,23 @@ It prints one line of JSON for each: what the log says, and how many tokens the 
 import json
 import os
 import sys
-from collections.abc import Callable
 from unittest.mock import patch
 
-import torch
 import vllm
-from vllm.config import KVTransferConfig, VllmConfig
-from vllm.v1.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
 
 from minivllm.lab.twin.simulated import SimulatedVllm
 from minivllm.vllm import scheduler as recorder
 
-WINDOW = SlidingWindowSpec(16, num_kv_heads=1, head_size=1, dtype=torch.float32, sliding_window=64)
+REFUSED = "pipeline_parallel_size", "is_encoder_decoder", "multimodal_config", "num_spec_tokens"
 
 
-def several_groups(config: VllmConfig, cache: KVCacheConfig) -> None:
-    cache.kv_cache_groups.append(KVCacheGroupSpec(["window"], WINDOW))
-
-
-def connector(config: VllmConfig, cache: KVCacheConfig) -> None:
-    config.scheduler_config.disable_hybrid_kv_cache_manager = True
-    config.kv_transfer_config = KVTransferConfig(kv_connector="ExampleConnector", kv_role="kv_both")
-
-
-def pipeline(config: VllmConfig, cache: KVCacheConfig) -> None:
-    config.parallel_config.pipeline_parallel_size = 2
-
-
-def serve(change: Callable = lambda *_: None, **options: object) -> None:
+def serve(**options: object) -> None:
     lines, tokens = [], []
-
-    def scheduler(**given: object) -> recorder.RecordingScheduler:
-        change(given["vllm_config"], given["kv_cache_config"])
-        return recorder.RecordingScheduler(**given)
-
     recorder._log.setLevel("INFO")
     recorder._log.handle = lambda record: lines.append(record.getMessage())
     options |= {"num_blocks": 40, "block_size": 16, "max_model_len": 256, "max_num_seqs": 4}
     sample = lambda *_: tokens.append(7) or [7]  # noqa: E731
-    engine = SimulatedVllm(sample, scheduler, max_num_batched_tokens=64, **options)
+    engine = SimulatedVllm(sample, max_num_batched_tokens=64, **options)
     engine.add("r", [7] * 40, max_tokens=5, ignore_eos=True)
     while engine.is_busy:
         engine.step()
@@ -54,15 +32,13 @@ def serve(change: Callable = lambda *_: None, **options: object) -> None:
 
 def main() -> None:
     os.environ["MINIVLLM_RECORD"] = sys.argv[1]
-    for change in (several_groups, connector, pipeline):
-        serve(change)
     problem = recorder._problem
-    for name in ("is_encoder_decoder", "multimodal_config", "num_spec_tokens"):
+    for name in REFUSED:
 
         def of_changed(scheduler: recorder.RecordingScheduler, name: str = name) -> str | None:
-            model = scheduler.vllm_config.model_config
-            owner = scheduler if name == "num_spec_tokens" else model
-            with patch.dict(vars(owner), {name: True}):
+            config = scheduler.vllm_config
+            owners = {REFUSED[0]: config.parallel_config, REFUSED[-1]: scheduler}
+            with patch.dict(vars(owners.get(name, config.model_config)), {name: 2}):
                 return problem(scheduler)
 
         with patch.object(recorder, "_problem", of_changed):

@@ -1,6 +1,5 @@
 """The host map, the arrows between both memories, and the slot of a request that loads."""
 
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -58,17 +57,6 @@ def test_the_maps_and_their_arrows_are_those_of_the_fold(two_memories) -> None:
             drawn = rows(HostMap(), model, width, height)
             assert len(drawn) <= height and (width < 37 or max(map(width_of, drawn)) <= width)
     assert seen == {"·", "░", "█", "↑", "↓", "≡"}
-
-
-def test_each_cell_leads_to_its_block(two_memories, monkeypatch) -> None:
-    *_, (model, _) = moments(two_memories)
-    panel, (width, height) = HostMap(), (68, 12)
-    monkeypatch.setattr(HostMap, "content_size", (width, height))
-    panel._model, drawn = model, rows(panel, model, width, height)
-    places = [(x, y) for y in range(height) for x in range(width)]
-    found = {(target.key, y) for x, y in places if (target := panel.target_at(x, y))}
-    assert sorted(number for number, _ in found) == list(range(14))
-    assert all(re.search(rf"\b{number}\W", drawn[y]) for number, y in found)
 
 
 def test_a_run_with_one_memory_has_no_host_map(shared_prefix) -> None:

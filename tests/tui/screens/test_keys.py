@@ -231,33 +231,21 @@ async def says_why(seat: Seat, key: str) -> None:
     assert said[0] == said[1] and len(set(said)) == 3
     await seat.press(key)
     assert told(seat.app) == [], "the same key closes its answer"
-
-
-def test_w_explains_the_row_that_the_screen_shows(memory_pressure) -> None:
-    stage = memory_pressure.run()
-    app = app_for(stage)
-
-    async def script(pilot: Pilot) -> None:
-        seat = Seat(pilot, stage)
-        await seat.sit_down()
-        await seat.choose(block(3))
-        await seat.choose(sequence(app.model.fold.waiting[0]))
-        await seat.press("w", "3")
-        assert told(app) == [], "an answer stays with its screen"
-        await seat.press("w")
-        assert told(app) == [why(app.model, step(MIDDLE))]
-        await seat.press("tab", "up", "up")
-        assert told(app) == [why(app.model, step(MIDDLE - 1))], "the answer follows"
-        await seat.press("2", "w")
-        assert told(app) == [why(app.model, block(3))]
-        await seat.press("5", "w")
-        for key in ("left_square_bracket", "up") * 3:
-            await seat.press(key)
-            here = seat.stage.events[seat.transport.position - 1]
-            whose = getattr(here, "seq_id", f"tep {here.step}").removesuffix(".0")
-            assert whose in told(app)[0]
-
-    drive(app, script)
+    # A screen with a row of its own: that one, whatever was selected elsewhere.
+    await seat.choose(sequence(seat.app.model.fold.waiting[0]))
+    for screen, row in (("2", block(0)), ("3", step(MIDDLE))):
+        await seat.press(key, screen)
+        assert told(seat.app) == [], "an answer stays with its screen"
+        await seat.press(key)
+        assert told(seat.app) == [why(seat.app.model, row)]
+    seat.app.set_focus(panel(seat.app, "step-history"))
+    await seat.press("up")
+    assert told(seat.app) == [why(seat.app.model, step(MIDDLE - 1))], "the answer follows"
+    await seat.press("5", key)
+    for move in ("left_square_bracket", "up") * 3:
+        await seat.press(move)
+        here = seat.stage.events[seat.transport.position - 1]
+        assert getattr(here, "seq_id", f"tep {here.step}").removesuffix(".0") in told(seat.app)[0]
 
 
 @of("look.source")

@@ -106,7 +106,7 @@ def test_an_engine_failure_is_reported_and_its_last_moment_stays(monkeypatch) ->
         async def script(pilot: Pilot) -> None:
             await pilot.press("A")
             await until(pilot, lambda: "engine failed: division by zero" in " ".join(told(app)))
-            assert "burst-1" in all_drawn(app)
+            await until(pilot, lambda: "burst-1" in all_drawn(app))
             await press(pilot, "n", "a", "escape", "left")
             assert app.is_running
 

@@ -30,8 +30,8 @@ _LEGEND = (
 )
 _SAME_RAM = (
     "On a CPU both memories are the same RAM; only the virtual clock models the time of a copy.",
-    "Both are the CPU's RAM; only the virtual clock models a copy's time.",
-    "Same RAM; a copy's time is modelled",
+    "On a CPU, both are one RAM; a virtual clock models a copy's time.",
+    "On a CPU: one RAM, modelled copy time",
 )
 
 
@@ -57,7 +57,7 @@ class HostMap(Panel):
         copies = [_stores(model, width), *_loads(model, width, _rows_above(height) - 1)]
         short = (_LEGEND[0][0], "only here"), *_LEGEND[1:3]
         notes = [first_that_fits(width, explain(*_LEGEND), explain(*short, gap="  "))]
-        if model.header.config.get("device") == "cpu":
+        if model.header.config.get("device") != "cuda":
             notes.append(first_that_fits(width, *(((said, "muted"),) for said in _SAME_RAM)))
         grid, room = _lay_out(model, width, height)
         rows = draw(group_cells(_cells(model), grid.blocks_per_cell), grid)[:room]
@@ -67,8 +67,7 @@ class HostMap(Panel):
         return [*copies, *rows, *[()] * (room - len(rows)), *notes][:height]
 
     def targets(self) -> list[Target]:
-        blocks = range(len(self._model.fold.host_blocks))
-        return [*super().targets(), *map(host_block, blocks)]
+        return [*map(host_block, range(len(self._model.fold.host_blocks)))]
 
     def target_at(self, x: int, y: int) -> Target | None:
         width, height = self.content_size
@@ -84,7 +83,7 @@ def _rows_above(height: int) -> int:
 
 def _lay_out(model: DashboardModel, width: int, height: int) -> tuple[Grid, int]:
     """The grid, and the rows that it has."""
-    notes = 1 + (model.header.config.get("device") == "cpu")
+    notes = 1 + (model.header.config.get("device") != "cuda")
     room = max(height - _rows_above(height) - notes, 1)
     return lay_out(len(model.fold.host_blocks), width, room), room
 

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from minivllm.text import clean, plural, short_name
+from minivllm.tui.answers.why import why_host_block
 from minivllm.tui.context import Context
 from minivllm.tui.draw.drafts import bracketed, draft_style
 from minivllm.tui.draw.lines import Line, line, packed, wrap
@@ -128,7 +129,10 @@ class Inspector(Panel):
         self._index = index or PrefixIndex()
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        block_id = self.selection.block_id
+        block_id, last = self.selection.block_id, self.selection.last
+        if last is not None and last.kind == "host":
+            said = why_host_block(model, last.key)
+            return [line(width, (row, "text")) for row in wrap(said, width)][:height]
         if block_id is None:
             return [line(width, (row, "faint")) for row in wrap(_HINT, width)][:height]
         if block_id >= len(model.fold.blocks):

@@ -210,9 +210,8 @@ def word_lines(
     """The words with the largest shares, a legend and the text, in at most `height` rows."""
     if height <= 0:
         return []
-    token_ids = _token_ids(model, event)
-    shown = _text(model, context, event, token_ids, width)
-    top = [_most(model, event, token_ids, width), _legend(width)][: max(height - 2, 0)]
+    shown = _text(model, context, event, width)
+    top = [_most(model, event, width), _legend(width)][: max(height - 2, 0)]
     room = height - len(top)
     if len(shown) > room:
         shown = shown[len(shown) - room + 1 :] if room > 1 else shown[-1:]
@@ -236,10 +235,9 @@ def _legend(width: int) -> Line:
     return row.put("less", "faint").line()
 
 
-def _most(
-    model: DashboardModel, event: ev.TokenAttention, token_ids: list[int], width: int
-) -> Line:
+def _most(model: DashboardModel, event: ev.TokenAttention, width: int) -> Line:
     """The words with the largest shares, as many as fit."""
+    token_ids = _token_ids(model, event)
     row = Row(width).put("most:", "muted")
     ranked = sorted(range(len(token_ids)), key=lambda at: -event.weights[at])
     for at in ranked:
@@ -251,13 +249,10 @@ def _most(
 
 
 def _text(
-    model: DashboardModel,
-    context: Context,
-    event: ev.TokenAttention,
-    token_ids: list[int],
-    width: int,
+    model: DashboardModel, context: Context, event: ev.TokenAttention, width: int
 ) -> list[tuple[int, Line]]:
     """The rows of the text, each with the position of its first token."""
+    token_ids = _token_ids(model, event)
     table = model.fold.sequences[event.seq_id].block_table
     size = model.header.block_size
     rows, firsts = [Row(width)], [0]

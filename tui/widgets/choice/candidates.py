@@ -51,10 +51,8 @@ def candidate_lines(
     heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
     begun = []
     for token in _shown(event, max(height - 1, 1)):
-        look, word = (
-            _look(event, token),
-            visible(model.fold.token_pieces.get(token.token_id, ""), ascii),
-        )
+        look = _look(event, token)
+        word = visible(model.fold.token_pieces.get(token.token_id, ""), ascii)
         row = Row(width).put(look.mark, look.style, 2)
         row.put(word or f"token {token.token_id}", look.word, word_width - 1).put(" ")
         begun.append((token, row, look))

@@ -102,6 +102,7 @@ class Side(Panel):
 
     def _status(self, model: DashboardModel, own: Transport | None) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
+        end = " ■ END" if own is not None and own.is_over else ""
         run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
         numbers = (
             (f"{counters.generation_tokens:,}", " tokens"),
@@ -109,11 +110,7 @@ class Side(Panel):
             (f"{counters.num_preemptions:,}", " preempted"),
         )
         facts: list[Line] = [
-            (
-                ("step ", "muted"),
-                (f"{fold.step:,}", "text*"),
-                (" ■ END" if own is not None and own.is_over else "", "warn"),
-            ),
+            (("step ", "muted"), (f"{fold.step:,}", "text*"), (end, "warn")),
             ((run, "text*"), (" run ", "muted"), (wait, "text*"), (" wait", "muted")),
             *(((number, "text*"), (words, "muted")) for number, words in numbers),
         ]
@@ -195,10 +192,8 @@ def speed(model: DashboardModel, seconds: float) -> list[Span]:
     """
     time = seconds if model.pace.is_timed else model.fold.step
     rate = model.fold.counters.generation_tokens / time if time else 0.0
-    return [
-        (rate_words(rate) if time else "-", "accent*"),
-        (f" output tokens per {model.pace.unit}", "muted"),
-    ]
+    figure = rate_words(rate) if time else "-"
+    return [(figure, "accent*"), (f" output tokens per {model.pace.unit}", "muted")]
 
 
 def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:

@@ -36,12 +36,8 @@ class EventDetail(Panel):
         if wanted is not None and not wanted.accepts(event):
             words = "The event of this moment is not in the list: ↑ and ↓ go to one that is."
             return [line(width, (text, "muted")) for text in _wrap(words, width)][:height]
-        top = [
-            Row(width)
-            .put(event.__struct_config__.tag, "accent*")
-            .put(f"  event {event.seq:,}", "muted")
-            .line()
-        ]
+        kind, number = event.__struct_config__.tag, f"  event {event.seq:,}"
+        top = [line(width, (kind, "accent*"), (number, "muted"))]
         top += [
             line(width, (text, style_of(event))) for text in _wrap(sentence_of(event), width)[:3]
         ]

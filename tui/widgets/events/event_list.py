@@ -55,10 +55,7 @@ class EventList(Panel):
         if wanted is not None and not self._search.done:
             self.show_soon()
         now = transport.position - 1
-        rows = [
-            columns.row(model, event, here=index == now, to_come=index > now)
-            for index, event in found
-        ]
+        rows = (columns.row(model, event, here=at == now, to_come=at > now) for at, event in found)
         return [*head, *rows]
 
     def move_cursor(self, by: int) -> bool:
@@ -127,14 +124,7 @@ class _Columns(NamedTuple):
         row.put("   ").put(f"{'kind':<{_KIND}} ", "faint")
         return row.put("description", "faint").line()
 
-    def row(
-        self,
-        model: DashboardModel,
-        event: ev.Event,
-        *,
-        here: bool,
-        to_come: bool,
-    ) -> Line:
+    def row(self, model: DashboardModel, event: ev.Event, *, here: bool, to_come: bool) -> Line:
         target = event_target(event.seq)
         number = "faint" if to_come else "muted"
         row = Row(self.width).put("▶ " if here else "  ", "accent*", target=target)
@@ -152,9 +142,8 @@ class _Columns(NamedTuple):
 
 
 def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:
-    row = Row(width).put(
-        f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1))
-    )
+    word = f" {clean(text)} "
+    row = Row(width).put(word, "accent*!", min(len(word), max(width // 3, 1)))
     row.put(f"  {len(search.found):,} found", "text*")
     looked = f"{search.stop - search.start:,} of {total:,} events searched"
     row.put(f" in {looked}", "muted")

@@ -8,7 +8,6 @@ from textual.geometry import Size
 from minivllm.tui.draw.lines import Line, Span, line, width_of
 from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.time.transport import State
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ALWAYS = ("app.help", "app.quit")
@@ -25,11 +24,6 @@ _HERE = {
 """Screen name -> commands that only this screen shows."""
 _OF_WORDS = ("look.word_back", "look.word", "look.confidence")
 """Only while words are explained."""
-_OF_STATE: dict[State, tuple[str, ...]] = {
-    "live": (),
-    "paused": ("time.live",),
-    "playing": ("time.live", "time.faster", "time.slower"),
-}
 _STEERED = ("engine.burst", "engine.option", "engine.abort")
 _LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
@@ -103,16 +97,18 @@ class KeyBar(Panel, can_focus=False):
                 add("engine.pause", label="Resume engine")
                 add("engine.step", label="One step")
             add("engine.phase", label="One phase")
-        play = "From start" if transport.is_over else "Play" if is_paused else "Pause"
-        add("time.toggle", label=play)
-        add(*_FIXED)
+        play = "Replay" if transport.is_over else "Play" if is_paused else "Pause"
+        if not context.shows_the_end:
+            add("time.toggle", label=play)
+        add(*_FIXED[1:])
         if control is not None and not control.pauses_with_picture:
             add("engine.pause", label="Pause engine")
             add("engine.step")  # otherwise → does it
         if isinstance(focused, Panel):
             add("look.down", *(["look.open"] if context.selection.last is not None else []))
             add(*focused.KEYS, *(["look.source"] if focused.RULE is not None else []))
-        add(*_OF_STATE[transport.state])
+        add(*([] if transport.state == "live" else ["time.live"]))
+        add(*(["time.faster", "time.slower"] if transport.state == "playing" else []))
         add("engine.add", *([] if focused else ["look.next_panel"]))
         if name == "choice" and self.app.engine_keys.explains_selected:
             add("engine.tokens", label="Stop explaining")
@@ -121,8 +117,6 @@ class KeyBar(Panel, can_focus=False):
         if lesson is None and transport.view.fold.counters.generation_tokens:
             add("race.start")
         add(*_STEERED, *_LAST)
-        if context.shows_the_end:
-            del wanted["time.toggle"]
         return wanted
 
 

@@ -33,6 +33,31 @@ class Sentences(Panel, can_focus=False):
         return len(self.rows(width))
 
 
+class Notice(Sentences, can_focus=False):
+    HELP_TITLE = "Notice"
+    HELP_TEXT = "What the dashboard says, or the answer to w. A click or esc closes it."
+    _said: tuple[tuple[str, str], ...] = ()
+
+    def show(self, model: DashboardModel) -> None:
+        said = tuple((told.title, told.message) for told in self.app._notifications)
+        if said != self._said:
+            self._said = said
+            self.set_class(not said, "-away")
+            self.refresh(layout=True)
+        super().show(model)
+
+    def rows(self, width: int) -> list[Line]:
+        texts = [
+            pair for said in self._said for pair in zip(said, ("accent*", "text"), strict=True)
+        ]
+        close = "app.command('look.back')"
+        return [
+            ((f" {row}", style, close),)
+            for text, style in texts
+            for row in wrap(clean(text), width - 2 if text else 0)
+        ]
+
+
 class Summary(Sentences, can_focus=False):
     HELP_TITLE = "Finished"
     HELP_TEXT = (

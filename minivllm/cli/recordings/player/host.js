@@ -24,7 +24,7 @@ export class Host {
     const read = [...loads].filter(([, load]) => load.source === "host")
       .map(([id, load]) => `${shortName(id)} ${idRanges(load.host_blocks)} → ${idRanges(load.block_ids)}`);
     setText(this.copies, `↓ saves ${saved}\n↑ loads ${read.join(", ") || "none"}`);
-    setText(this.key, HOST_LEGEND + (moment.header.config?.device === "cpu" ? SAME_RAM : ""));
+    setText(this.key, HOST_LEGEND + (moment.header.config?.device !== "cuda" ? SAME_RAM : ""));
     this.grid.classList.toggle("p-tiny", hostBlocks.length > 512);
     const cached = new Set(moment.fold.blocks.map((block) => block.hash));
     const looks = hostBlocks.map((block, id) => {
