@@ -372,9 +372,7 @@ def words_of(event: ev.Event) -> EventWords | None:
     if type(event) not in TOLD_KINDS:
         return None
     variant, facts = _facts_of(event)
-    verb, after, style = words = EVENT_WORDS[event.__struct_config__.tag + variant]
-    if not facts:
-        return EventWords(*words)
+    verb, after, style = EVENT_WORDS[event.__struct_config__.tag + variant]
     return EventWords(fill_in(verb, **facts), fill_in(after, **facts), style)
 
 

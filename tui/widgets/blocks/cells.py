@@ -87,21 +87,20 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
             cells[block_id] = cached[owner]
     filled: dict[int, int] = {}
     # Include waiting sequences: a sequence gets its first block before it is admitted.
-    full: list[tuple[list[int], Cell]] = []
-    for seq_id, sequence in fold.sequences.items():
-        if not sequence.block_table:
-            continue
+    holders = [(seq_id, held) for seq_id, held in fold.sequences.items() if held.block_table]
+    for seq_id, sequence in holders:
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
         num_full = computed // size
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
             cells[block_id] = _cell(_fill(filled[block_id], size), letter, hue)
-        full.append((sequence.block_table[:num_full], _cell(FILL[-1], letter, hue)))
     # Full blocks overwrite part-full ones: in a shared block, the sequence with most tokens counts.
-    for block_ids, cell in full:
-        for block_id in block_ids:
-            cells[block_id] = cell
+    for seq_id, sequence in holders:
+        letter = model.letter(seq_id) or "?"
+        full = _cell(FILL[-1], letter, model.hue(letter))
+        for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
+            cells[block_id] = full
     for block_id in chain.from_iterable(fold.leases.values()):
         if blocks[block_id].ref_cnt == 1:  # no sequence has it: it is kept for another engine
             letter = model.last_owner_letter(block_id)
@@ -171,10 +170,8 @@ def _group(members: tuple[Cell, ...]) -> Cell:
             # Tokens and not blocks, so that allocated memory without a token does not look full.
             eighths += _EIGHTHS[glyph]
             styles[mark] = style
-        elif glyph == CACHED:
-            is_cached = True
-        if style[-1] == "!":
-            changed = "!"
+        is_cached = is_cached or glyph == CACHED
+        changed = "!" if style[-1] == "!" else changed
         sign = sign or what
     if eighths:
         mark, style = styles.popitem() if len(styles) == 1 else (SEVERAL, "text")

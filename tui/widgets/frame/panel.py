@@ -206,10 +206,8 @@ class Panel(Widget, can_focus=True):
         line = self._lines[y] if y < len(self._lines) else ()
         known = self._styles.get
         looks = [s[1] if len(s) == 2 or type(s[2]) is Target else s[1:] for s in line]
-        segments = [
-            Segment(s[0], known(look) or self._style(look))
-            for s, look in zip(line, looks, strict=True)
-        ]
+        styles = [known(look) or self._style(look) for look in looks]
+        segments = list(map(Segment, [span[0] for span in line], styles))
         if self._room is None:
             self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
         free = self._width - width_of(text_of(line))
@@ -259,14 +257,11 @@ class Panel(Widget, can_focus=True):
             self.post_message(self.Chosen(target, opened=event.chain > 1))
 
     def _target_under(self, x: int, y: int) -> Target | None:
-        """Found from the place: a style for each target would cost more than to paint its text."""
-        right, rows = 0, self._lines[max(y, 0) :]
-        for text, _, *link in rows[0] if rows else ():
-            right += width_of(text)
-            if x < right:
-                targets = [what for what in link if isinstance(what, Target)]
-                return targets[0] if targets else self.target_at(x, y)
-        return self._model and self.target_at(x, y)
+        # From the place: a style for each target would cost more than to paint its text.
+        line = self._lines[y] if 0 <= y < len(self._lines) else ()
+        cells = [span[2:] for span in line for _ in range(width_of(span[0]))]
+        found = [what for link in cells[x : x + 1] for what in link if isinstance(what, Target)]
+        return found[0] if found else self._model and self.target_at(x, y)
 
     @property
     def tooltip(self) -> Content | None:
