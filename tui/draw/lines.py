@@ -5,7 +5,7 @@
     (" of ", "muted")                   a click does nothing
 
 A line is a tuple of such spans. Style names are not colours: a line works in every theme. `Panel`
-paints what a click does as the `meta` of a Rich style, where Textual looks for it.
+paints an action as the `meta` of a Rich style, where Textual looks for it.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,8 @@ NARROW = compile_pattern("[ -~·…←-⇿─-◼]*")
 
 def width_of(text: str) -> int:
     """The width of a text in cells; fast for the characters of which most text consists."""
-    return len(text) if NARROW.fullmatch(text) else cell_len(text)
+    is_plain = text.isascii() and text.isprintable()
+    return len(text) if is_plain or NARROW.fullmatch(text) else cell_len(text)
 
 
 class Row:

@@ -54,9 +54,11 @@ class Cell(NamedTuple):
     sign: Span | None = None
     """What happened to the block; bold in the step itself, then normal, then faint."""
 
+    __hash__ = object.__hash__  # because equal cells are the same object
+
 
 _cell = lru_cache(1 << 12)(Cell)
-"""Equal cells are the same object, so that rows and groups of them are compared quickly."""
+"""Equal cells are the same object, so that rows and groups of them are found quickly."""
 _FREE, _RESERVED = _cell(EMPTY, EMPTY, "faint"), _cell(" ", " ", "faint")
 
 
@@ -163,17 +165,18 @@ def _group(members: tuple[Cell, ...]) -> Cell:
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
     eighths, styles, changed, sign, is_cached = 0, {}, "", None, False
-    for cell in members:  # one loop: this is a good part of a frame
-        if cell.glyph in _EIGHTHS:
+    for glyph, mark, style, what in members:  # one loop: this is a good part of a frame
+        if glyph in _EIGHTHS:
             # Tokens and not blocks, so that allocated memory without a token does not look full.
-            eighths += _EIGHTHS[cell.glyph]
-            styles[cell.mark] = cell.style.rstrip("!")
-        is_cached = is_cached or cell.glyph == CACHED
-        changed = "!" if cell.style.endswith("!") else changed
-        sign = sign or cell.sign
+            eighths += _EIGHTHS[glyph]
+            styles[mark] = style
+        is_cached = is_cached or glyph == CACHED
+        changed = "!" if style[-1] == "!" else changed
+        sign = sign or what
     if eighths:
         mark, style = styles.popitem() if len(styles) == 1 else (SEVERAL, "text")
-        return Cell(FILL[max(eighths // len(members), 1)], mark, style + changed, sign)
+        style = style.rstrip("!") + changed
+        return _cell(FILL[max(eighths // len(members), 1)], mark, style, sign)
     if is_cached:
-        return Cell(CACHED, EMPTY, "cached" + changed, sign)
-    return Cell(EMPTY, EMPTY, "faint" + changed, sign)
+        return _cell(CACHED, EMPTY, "cached" + changed, sign)
+    return _cell(EMPTY, EMPTY, "faint" + changed, sign)

@@ -149,7 +149,8 @@ class Header(Panel, can_focus=False):
             ]
         yield _opens("blocks", (label, "muted"), *counts)
         if not side and (rate := model.rate()) is not None:
-            unit = "s, slowed" if model.is_slowed() else "s" if model.pace.is_timed else "step"
+            is_timed = model.pace.is_timed  # looking for pauses takes a good part of a frame
+            unit = "step" if not is_timed else "s, slowed" if model.is_slowed() else "s"
             yield _opens("scheduler", (rate_words(rate), "text*"), (f" tok/{unit}", "muted"))
         if hits is not None:
             where = " of new prompts" if width >= _ROOM_FOR_LABELS else ""

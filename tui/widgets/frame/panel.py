@@ -17,7 +17,7 @@ from rich.style import Style
 from textual.color import TRANSPARENT
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.geometry import Offset, Region, Spacing
+from textual.geometry import Region, Spacing
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
@@ -27,16 +27,12 @@ from textual.widget import Widget
 
 from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, Link, highlight, targets_of, text_of, width_of
+from minivllm.tui.draw.lines import Line, highlight, targets_of, text_of, width_of
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection, Target
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
-_TARGET = "target"
-"""The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
-_MAX_STYLES = 10_000
-"""Each target has a style of its own, and targets come and go with the tokens."""
 _SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROWS_OF_WHEEL = 3
 """Rows for one notch of the mouse wheel."""
@@ -79,13 +75,13 @@ class Panel(Widget, can_focus=True):
         self._room: Style | None = None
         """The gutter, the panel's `rich_style`, and the style of what is empty: finding them takes
         longer than drawing a row."""
-        self._styles: dict[tuple[str] | tuple[str, Link], Style] = {}
-        """Style name, and what a click does -> the palette's style on that ground."""
+        self._styles: dict[str | tuple[str, str], Style] = {}
+        """Style name, also with the action of a click -> the palette's style on that ground."""
         self._width = 0  # for which `_lines` were drawn
         self._changed: set[int] = set()
         """Rows of `_lines` that differ from the screen."""
-        self._painted: tuple[Region, list[Strip]] | None = None
-        """The part that Textual asked for last, and its rows, with the border."""
+        self._painted: tuple[Region, list[Strip], Strip] | None = None
+        """The part that Textual asked for last, its rows, and one of them for its border."""
 
     # ---- for subclasses to define ----
 
@@ -183,15 +179,16 @@ class Panel(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint changed rows; Textual asks every panel whenever a row of any of them has changed."""
-        filtered = self.styles.opacity < 1 or self.app.no_color
-        if filtered or self._painted is None or self._painted[0] != crop:
-            self._painted = crop, super().render_lines(crop)
-        else:
-            rows, whole = self._painted[1], self.outer_size.width
-            top, right, _, left = self.gutter
+        top, right, bottom, left = self.gutter
+        if self._painted is None or self._painted[0] != crop:
+            rows = super().render_lines(crop)
+            filtered = self.styles.opacity < 1 or self.app.no_color
             frame = rows[min(max(top - crop.y, 0), len(rows) - 1)]  # of a folded panel, the title
+            self._painted = None if filtered else (crop, rows, frame)
+        else:
+            _, rows, frame = self._painted
+            whole, height = self.outer_size.width, self.outer_size.height - top - bottom
             before, after = frame.crop(0, left), frame.crop(whole - right)
-            height = self.outer_size.height - self.gutter.height
             for y in self._changed:
                 at = y + top - crop.y
                 if y < 0 <= at:  # the title
@@ -199,7 +196,7 @@ class Panel(Widget, can_focus=True):
                 elif 0 <= at < len(rows) and y < height:  # it was higher; now, the border is there
                     rows[at] = Strip([*before, *self._segments(y), *after], whole)
         self._changed.clear()
-        return self._painted[1]
+        return rows
 
     def render_line(self, y: int) -> Strip:
         """Textual calls this for each row to repaint, and adds the border."""
@@ -208,7 +205,9 @@ class Panel(Widget, can_focus=True):
     def _segments(self, y: int) -> Iterable[Segment]:
         line = self._lines[y] if y < len(self._lines) else ()
         known = self._styles.get
-        segments = [Segment(s[0], known(s[1:]) or self._style(*s[1:])) for s in line]
+        looks = [s[1] if len(s) == 2 or type(s[2]) is Target else s[1:] for s in line]
+        styles = [known(look) or self._style(look) for look in looks]
+        segments = list(map(Segment, [span[0] for span in line], styles))
         if self._room is None:
             self._room = VisualStyle(background=sum(self.background_colors, TRANSPARENT)).rich_style
         free = self._width - width_of(text_of(line))
@@ -216,14 +215,13 @@ class Panel(Widget, can_focus=True):
             segments.append(Segment(" " * free, self._room))
         return segments if free >= 0 else Strip(segments, self._width - free).crop(0, self._width)
 
-    def _style(self, name: str, *link: Link) -> Style:
-        if len(self._styles) > _MAX_STYLES:
-            self._styles.clear()
+    def _style(self, look: str | tuple[str, str]) -> Style:
+        name, *actions = [look] if isinstance(look, str) else look
         self._ground = self._ground or self.rich_style
         style = self._ground + self._palette.style(name)
-        for what in link:
-            style += Style(meta={_TARGET if isinstance(what, Target) else "@click": what})
-        self._styles[name, *link] = style
+        for action in actions:  # Textual runs it
+            style += Style(meta={"@click": action})
+        self._styles[look] = style
         return style
 
     @property
@@ -255,11 +253,15 @@ class Panel(Widget, can_focus=True):
             # The first click on a title has already given the panel the focus.
             if event.y == 0 and event.chain == 2 and self.has_focus:
                 await self.run_action("app.command('look.maximize')")
-        elif (target := self._target_under(event.style, offset)) is not None:
+        elif (target := self._target_under(*offset)) is not None:
             self.post_message(self.Chosen(target, opened=event.chain > 1))
 
-    def _target_under(self, painted: Style, offset: Offset) -> Target | None:
-        return painted.meta.get(_TARGET) or (self._model and self.target_at(*offset))
+    def _target_under(self, x: int, y: int) -> Target | None:
+        # From the place: a style for each target would cost more than to paint its text.
+        line = self._lines[y] if 0 <= y < len(self._lines) else ()
+        cells = [span[2:] for span in line for _ in range(width_of(span[0]))]
+        found = [what for link in cells[x : x + 1] for what in link if isinstance(what, Target)]
+        return found[0] if found else self._model and self.target_at(x, y)
 
     @property
     def tooltip(self) -> Content | None:
@@ -268,8 +270,7 @@ class Panel(Widget, can_focus=True):
             return None
         mouse, content = self.app.mouse_position, self.content_region
         offset, is_inside = mouse - content.offset, content.contains_point(mouse)
-        painted = self.screen.get_style_at(*mouse)
-        if is_inside and (target := self._target_under(painted, offset)) is not None:
+        if is_inside and (target := self._target_under(*offset)) is not None:
             said = why(self._model, target, is_race=self.context.behind is not None)
             text = f"{said}\n\nAs of step {self._model.fold.step:,}."
             text += " A double click opens its screen."
