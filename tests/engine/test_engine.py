@@ -109,9 +109,7 @@ class TestStops:
         assert (output.text, *reasons) == (text, "stop", stop_reason)
 
     @pytest.mark.parametrize("max_tokens, text", [(7, "one "), (6, "one EN")])
-    def test_a_stop_string_in_text_flushed_at_the_end_counts_too(
-        self, monkeypatch, max_tokens, text
-    ):
+    def test_a_stop_string_in_text_flushed_at_the_end_counts(self, monkeypatch, max_tokens, text):
         # such a run is text only as a whole
         monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
         engine = engine_that_says(ids("one END"), max_tokens=max_tokens, stop=["END"])

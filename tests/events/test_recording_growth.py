@@ -134,9 +134,10 @@ def test_a_recording_begun_in_the_middle_of_a_run_gives_the_engines_state(tmp_pa
     assert recording.view_at_step(num_steps + 1).state == after_a_step
 
 
-def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path):
+@pytest.mark.parametrize("damage", [b'{"ev":"block.al\n', b"\x00\xff not json\n"])
+def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path, damage):
     header, events = trace(1)
-    path = written(tmp_path, file_of(header, events[:30]) + b'{"ev":"block.al\n')
+    path = written(tmp_path, file_of(header, events[:30]) + damage)
     recording = opened(path)
     assert index_all(recording) == 30 and recording.damage is None
     with path.open("ab") as file:

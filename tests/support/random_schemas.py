@@ -22,14 +22,10 @@ def object_schema(properties: dict[str, dict], optional: int) -> dict:
             "additionalProperties": False}  # fmt: skip
 
 
-def objects_of(inner: st.SearchStrategy[dict]) -> st.SearchStrategy[dict]:
-    return st.builds(object_schema, st.dictionaries(NAMES, inner, max_size=3), SIZE)
-
-
 SCHEMAS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        objects_of(inner),
+        st.builds(object_schema, st.dictionaries(NAMES, inner, max_size=3), SIZE),
         st.builds(lambda a, b, items: {"type": "array", "items": items, "minItems": a,
                                        "maxItems": a + b}, SIZE, SIZE, inner),
         st.lists(inner, min_size=1, max_size=2).map(lambda some: {"anyOf": some}),
