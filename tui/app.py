@@ -235,6 +235,7 @@ class DashboardApp(Dashboard):
         own, tour = self.context.own, self.context.tour
         found = tour is not None and own.state == "live" and tour.begin(own.recording.head)
         if isinstance(found, Target):
+            self.context.selection.clear()  # w explains this, and not the block of an earlier stop
             self.engine_keys.select(found)
         if found:
             own.pause()

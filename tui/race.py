@@ -105,7 +105,8 @@ class RaceRuns:
             self.results = [results[number] for number in order]
             slower, faster = ("ab"[number] for number in order)
             self._opened = self._open(slower), self._open(faster)
-            self.sentence = " ".join(report["notes"])
+            swapped = ["A is the side that takes longer."] if order[0] else []
+            self.sentence = " ".join(swapped + report["notes"])
 
     def _index(self, sides: tuple[Transport, Transport]) -> bool:
         for side in sides:

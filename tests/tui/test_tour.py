@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from minivllm.tui.control import Entry
 from minivllm.tui.draw.lines import wrap
+from minivllm.tui.draw.selection import block, sequence
 from minivllm.tui.keys import race_keys
 from minivllm.tui.race import RaceOutcome
 from minivllm.tui.screens.help import keys_now
@@ -51,10 +52,13 @@ def test_a_tour_watches_what_it_selects_so_its_last_stop_has_a_choice(memory_pre
     control = FakeControl(pauses_with_picture=True)
     app = app_for(memory_pressure.run(60), control=control)
     tour = app.context.tour = Tour((STOPS[3], STOPS[5]))
+    app.context.selection.choose(block(0))  # as an earlier stop did
 
     async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "blocks")
         await until(pilot, lambda: tour.is_open)
         victim = app.context.selection.seq_id
+        assert app.dashboard_screen.asked() == sequence(victim)
         assert ("explain_tokens", victim, True) in control.calls
         await pilot.press("w", "escape")
         await until(pilot, lambda: tour.number == 2 and tour.is_open)

@@ -49,7 +49,7 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"{slower} {again}, which {faster} loaded from the host's memory"
     if old.num_usable_blocks < new.num_usable_blocks:
         lost = a.num_preemptions - b.num_preemptions
-        again = f", and {plural(lost, 'preemption')} cost work" if lost > 0 else ""
+        again = f", and {plural(lost, 'more preemption')} cost work" if lost > 0 else ""
         return (
             f"{slower} had only {old.num_usable_blocks:,} blocks: requests waited for them{again}"
         )

@@ -35,7 +35,8 @@ from minivllm.tui.state.model import MODELS
 
 
 def add_arguments(parser: Parser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    parser.set_defaults(run=_list, workspace=None)
     parsers = {}
     where = "folder of your files (default: ~/minivllm-exercises)"
     for name, (act, summary, named, without) in ACTIONS.items():
