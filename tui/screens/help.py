@@ -69,9 +69,8 @@ class HelpScreen(ModalScreen[None]):
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
-        lesson = [command for command in LESSON_COMMANDS if command.id in keys]
         groups = defaultdict(list, {"Useful here": []})
-        for command in (*lesson, *COMMANDS):
+        for command in (command for command in (*LESSON_COMMANDS, *COMMANDS) if command.id in keys):
             groups["Useful here" if command.id in useful else command.group].append(command)
         for number, (group, commands) in enumerate(groups.items()):
             if number:
