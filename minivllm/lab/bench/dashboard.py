@@ -40,6 +40,8 @@ FIRST_STEP = 1000
 STEPS_PER_SECOND = 16  # more than the dashboard has frames, so that each has a new step
 PLAY = "+ "  # twice the usual speed, which is `STEPS_PER_SECOND`
 SECONDS_PER_SCREEN, SETTLE_S = 6.0, 1.0
+TOP_LINE = b"mstep \x1b[0m"
+"""In the top line, a new style follows: once a frame, since every frame has a new step."""
 
 
 class DashboardProcess:
@@ -100,9 +102,9 @@ class DashboardProcess:
         os.close(self._terminal)
 
 
-def cpu_of_screens(log: Path) -> dict[str, float]:
-    """Return for each screen the share of a core that the dashboard uses while showing it."""
-    shares: dict[str, float] = {}
+def cpu_of_screens(log: Path) -> dict[str, tuple[float, float]]:
+    """Return each screen's share of a core, and its frames a second: some may be left out."""
+    shares = {}
     with DashboardProcess(str(log), "--step", str(FIRST_STEP)) as dashboard:
         dashboard.wait_for(f"step {FIRST_STEP:,}")
         dashboard.wait_for(f"/{PLAYED_EVENTS // 1000:,},")  # until then, it also indexes the rest
@@ -111,8 +113,9 @@ def cpu_of_screens(log: Path) -> dict[str, float]:
             dashboard.press(key)
             dashboard.read(SETTLE_S)
             started, used = time.monotonic(), dashboard.cpu_seconds()
-            dashboard.read(SECONDS_PER_SCREEN)
-            shares[screen] = (dashboard.cpu_seconds() - used) / (time.monotonic() - started)
+            num_frames = dashboard.read(SECONDS_PER_SCREEN).count(TOP_LINE)
+            used, seconds = dashboard.cpu_seconds() - used, time.monotonic() - started
+            shares[screen] = used / seconds, num_frames / seconds
     return shares
 
 
@@ -140,8 +143,8 @@ def measure(args: argparse.Namespace) -> Report:
         (f"first picture of a {name} recording", f"{statistics.median(times):.2f} s", "0.30 s")
         for name, times in paints.items()
     ] + [
-        (f"{name}, {STEPS_PER_SECOND} steps/s, of a core", f"{share:.1%}", "10 %")
-        for name, share in shares.items()
+        (f"{name}, of a core", f"{share:.1%}, {frames:.1f} frames/s", "10 %, 10.0 frames/s")
+        for name, (share, frames) in shares.items()
     ]
     title = f"The dashboard at {COLUMNS}x{ROWS}, {NUM_BLOCKS:,} blocks"
     result = {"textual": version("textual"), "paint": paints, "screens": shares}
