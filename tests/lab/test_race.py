@@ -119,6 +119,7 @@ def test_requests_that_had_not_ended_go_on_to_their_limit_after_the_tokens_so_fa
     run = read(tmp_path, engine)
     ((output,),) = (request.outputs for request in run.requests)
     assert output[:5] == tokens_of(engine.events)["r0.0"] and len(output) == 30
+    assert len(set(output[5:])) == 25, "no draft of them is right"
     assert {run.pieces[token_id] for token_id in output[5:]} == {" …"}
     assert ran(run, "paged", tmp_path)[0].history[0].text.endswith(" … …")
     assert "r0 had not ended" in run.notes[1] and "r1 had no token" in run.notes[2]

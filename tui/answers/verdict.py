@@ -47,6 +47,8 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
     if (loaded := b.external_prefix_cache_hits - a.external_prefix_cache_hits) > 0:
         again = f"computed {plural(loaded, 'token')} again"
         return f"{slower} {again}, which {faster} loaded from the host's memory"
+    if slow.step == fast.step:
+        return f"both took {plural(slow.step, 'step')}, so only the time of a step differs"
     if old.num_usable_blocks < new.num_usable_blocks:
         lost = a.num_preemptions - b.num_preemptions
         again = f", and {plural(lost, 'more preemption')} cost work" if lost > 0 else ""

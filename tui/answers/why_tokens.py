@@ -51,13 +51,13 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
     name = "" if seq_id is None else short_name(seq_id)
     if context.control is not None:
         newest = context.transport.recording.head.fold
-        if not newest.running:
+        if not newest.running and not model.fold.running:
             return "Nothing runs. a asks the model; its words are then explained here."
         if seq_id is None:
             return "No token is explained yet: select a sequence (tab, then ↑ and ↓)."
         if seq_id in newest.sequences:
             when = "" if seq_id in newest.running else ", once it runs again"
-            said = f"No token of {name} is explained yet: its next one is{when}"
+            said = f"No token of {name} is explained up to here: the engine's next one is{when}"
             return f"{said}, unless W has stopped it."
         if seq_id in model.fold.sequences:  # the picture is of an earlier moment
             return f"No token of {name} is explained up to here, and it has ended since."

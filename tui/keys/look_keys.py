@@ -11,6 +11,7 @@ from minivllm.events.recording.recording import Recording
 from minivllm.events.recording.whole_file import whole_file
 from minivllm.text import clean, fit, short_name
 from minivllm.tui.answers.code import rule_of, source_of
+from minivllm.tui.answers.verdict import verdict
 from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.context import Context
@@ -161,7 +162,7 @@ class LookKeys:
         context, model, asked = self._context, self._app.model, self._app.dashboard_screen.asked()
         race = context.race if context.behind is not None else None
         if race is not None and asked is None and context.transport.at_end:
-            said = clean(race.verdict())
+            said = clean(verdict(context.transport.recording, context.second.recording))
         else:
             said = why(model, asked, is_race=race is not None)
         of = f"{model.fold.step:,}{' of A' if context.second is not None else ''}"

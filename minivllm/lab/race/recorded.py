@@ -90,14 +90,15 @@ def read_recorded_run(path: Path) -> RecordedRun:
         if output := list(sequence.output_token_ids):
             name = sequence.request_id
             most = min(fold.requests[name].max_tokens, room - sequence.num_prompt_tokens)
-            reader.outputs[name][seq_id] = output + [unknown] * (most - len(output))
+            rest = range(unknown, unknown + most - len(output))  # none twice: no draft is right
+            reader.outputs[name][seq_id] = [*output, *rest]
+            pieces.update(dict.fromkeys(rest, " …"))
     kept = {name: arrival for name, arrival in reader.arrived.items() if reader.outputs.get(name)}
     if not kept:
         why = "No request of this recording has got a token yet"
         raise SimulationError(f"{why}, so there is nothing to race.")
     notes = ["Both sides write the recording's words. How long a step takes is an estimate."]
     if unfinished := [name for name in kept if name in fold.requests]:
-        pieces[unknown] = " …"
         notes.append(f"{_names(unfinished)} had not ended: the rest is in unknown words.")
     if missing := [name for name in reader.arrived if name not in kept]:
         notes.append(f"{_names(missing)} had no token yet: left out.")

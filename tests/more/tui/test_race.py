@@ -63,6 +63,9 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, te
         notes = " ".join(" ".join(drawn(app, "race")[3:]).split())
         assert notes == verdict(first.recording, second.recording)
         assert notes.startswith("B won: A kept ")
+        await press(pilot, "w")
+        assert told(app) == [notes]
+        await press(pilot, "w")
         await press(pilot, "escape")
         assert app.context.transport is own and own.view.fold.step == 9
         assert app.context.second is None and "step 9" in all_drawn(app)

@@ -15,9 +15,9 @@ from minivllm.tui.answers.verdict import verdict, why_faster
         ({"batching": "sequential"}, {}, "served one request after another"),
         ({"batching": "static"}, {}, "waited until the whole batch had ended"),
         ({}, {"num_preemptions": 3}, "preempted 3 times"),
-        ({"num_blocks": 11}, {"num_preemptions": 3}, "requests waited for them, and 3 preemptions"),
+        ({"num_blocks": 11}, {"num_preemptions": 3}, "requests waited for them, and 3 more pre"),
         ({}, {"external_prefix_cache_hits": -3}, "computed 3 tokens again, which"),
-        ({}, {}, "took 0 steps"),
+        ({}, {}, "took 1 step"),
     ],
 )
 def test_the_cause_names_the_slower_side(options, counts, cause, memory_pressure) -> None:
@@ -25,11 +25,13 @@ def test_the_cause_names_the_slower_side(options, counts, cause, memory_pressure
     fast = Fold(structs.replace(header, config={}))
     size = options.get("num_blocks", header.num_blocks)
     slow = Fold(structs.replace(header, config=options, num_blocks=size))
+    slow.step = 1
     for name, count in counts.items():
         setattr(slow.counters, name, count)
     one, two = why_faster(slow, fast, 2.0, "AB"), why_faster(fast, slow, 0.5, "ab")
     assert cause in one and "A" in one and "B " not in one.split(",")[0]
     assert cause in two and two == one.replace("A ", "b ").replace("A,", "b,").replace("B ", "a ")
+    assert why_faster(fast, fast, 2.0, "AB").startswith("both took 0 steps, so only the time")
     assert "at once" not in one or f"only {header.num_usable_blocks // 8} fitted" in one
 
 
