@@ -12,6 +12,9 @@ export function whyBlock(moment, past, id) {
     return `There is no block ${id}: the pool has ${plural(fold.blocks.length, "block")}, and the`
       + ` first is 0.`;
   }
+  if (id < (fold.header.reserved_blocks ?? 0)) {
+    return `Block ${id} is vLLM's null block: no sequence ever gets it.`;
+  }
   if (isLeased(fold, id) && !moment.owners(id).length) {
     return `Block ${id} is kept until another engine has read it, or its lease is over.`;
   }
