@@ -184,8 +184,8 @@ class Scheduler:
                 break
             start = sequence.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
-            # Skip a beam that waits for a preempted sibling, and a victim of this loop (which is rare:
-            # to ask every sequence for its status would take a tenth of the planning).
+            # Skip a beam that waits for a preempted sibling, and a victim of this loop. Without a
+            # shortage there is none: reading each status would take a tenth of the planning.
             if num_tokens == 0 or (last_shortage and sequence.status is RequestStatus.PREEMPTED):
                 continue
             # In the common case, the last block has room and only one owner: skip the manager.

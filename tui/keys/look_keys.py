@@ -160,11 +160,10 @@ class LookKeys:
         """Explain what is selected now, at this moment."""
         self._asked = self._app.current_mode, self._context.selection.last
         context, model, asked = self._context, self._app.model, self._app.dashboard_screen.asked()
-        race = context.race if context.behind is not None else None
-        if race is not None and asked is None and context.transport.at_end:
+        is_race, said = context.race is not None and context.behind is not None, ""
+        if is_race and asked is None and context.transport.at_end:
             said = clean(verdict(context.transport.recording, context.second.recording))
-        else:
-            said = why(model, asked, is_race=race is not None)
+        said = said or why(model, asked, is_race=is_race)
         of = f"{model.fold.step:,}{' of A' if context.second is not None else ''}"
         self._app.tell(said, f"Why? As of step {of} (esc closes this)", stays=True)
 
