@@ -115,6 +115,19 @@ def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix
     drive(app, script)
 
 
+def test_an_answer_has_rows_of_its_own_and_no_toast_lies_over_them(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(), state="paused")
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("w")
+        await until(pilot, lambda: len(app.screen.query("Toast")) == 1)
+        await settle(pilot)
+        assert told(app)[0][:20] in " ".join(drawn(app, "notice"))
+        assert not any(toast.region for toast in app.screen.query("Toast"))
+
+    drive(app, script)
+
+
 def test_frames_are_left_out_where_drawing_is_slow_but_no_change_is(memory_pressure, monkeypatch):
     app, draws = app_for(memory_pressure.run(20), state="paused"), []
 

@@ -68,7 +68,7 @@ def drive(
     app.frames = frames
 
     async def main() -> None:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await until(
                 pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels
             )
