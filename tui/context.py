@@ -87,7 +87,7 @@ class Context:
     @property
     def shows_the_end(self) -> bool:
         """Whether the results of a finished run are shown: there is nothing to pause."""
-        return self.finished is not None and self.behind is None and self.transport.state == "live"
+        return self.finished is not None and self.behind is None and self.transport.at_end
 
     @property
     def holds_unsaved(self) -> bool:

@@ -75,6 +75,12 @@ def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_
         await pilot.press("space")
         await settle(pilot)
         assert panel(app, "summary").display and "The run is over" in told(app)[-1]
+        assert panel(app, "summary").rows(len(numbers.rstrip()))[0][-1][0] == " cached"
+        await pilot.press("left")
+        await until(pilot, lambda: f"of {events[-1].step}" in header())
+        await pilot.press("right")
+        await until(pilot, lambda: "FINISHED" in header() and panel(app, "summary").display)
+        await pilot.press("end")
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
         engine.core.runner.plain.answers["more"] = [1, 2, 3]
@@ -115,15 +121,30 @@ def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix
     drive(app, script)
 
 
-def test_an_answer_has_rows_of_its_own_and_no_toast_lies_over_them(shared_prefix) -> None:
-    app = app_for(shared_prefix.run(), state="paused")
+def test_an_answer_has_rows_of_its_own_and_moves_whole_panels(memory_pressure) -> None:
+    app, painted = app_for(memory_pressure.run(20)), set[int]()
 
     async def script(pilot: Pilot) -> None:
+        before = panel(app, "blockmap").region
         await pilot.press("w")
         await until(pilot, lambda: len(app.screen.query("Toast")) == 1)
         await settle(pilot)
         assert told(app)[0][:20] in " ".join(drawn(app, "notice"))
         assert not any(toast.region for toast in app.screen.query("Toast"))
+        assert panel(app, "notice").region and panel(app, "blockmap").region == before
+        await pilot.press("2", "w")
+        await until(pilot, lambda: panel(app, "notice").region)
+        await pilot.press("escape")
+        await until(pilot, lambda: not panel(app, "notice").region)
+        app._display = lambda _, update: update and painted.update(y for y, *_ in update.spans)
+        app.context.transport.to_step(8)
+        app.look_keys.why()
+        while not app.has_answer:
+            await asyncio.sleep(0)
+        app.draw()
+        app.screen._on_timer_update()  # it may be due before the panel asks for a new layout
+        await until(pilot, lambda: panel(app, "notice").region)
+        assert painted >= set(panel(app, "blocks-queue").region.line_range)
 
     drive(app, script)
 
@@ -146,17 +167,12 @@ def test_frames_are_left_out_where_drawing_is_slow_but_no_change_is(memory_press
 
 
 def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
-    app = app_for(shared_prefix.run(20))
-    painted: list[str] = []
+    app, painted = app_for(shared_prefix.run(20)), list[str]()
 
     async def script(pilot: Pilot) -> None:
-        for shown in app.screen.query(Panel):
+        for pane in app.screen.query(Panel):
             # Count painted rows; Textual keeps the unchanged ones.
-            original = shown._segments
-            shown._segments = lambda y, shown=shown, original=original: (
-                painted.append(shown.id),
-                original(y),
-            )[1]
+            pane._segments = lambda y, id=pane.id, was=pane._segments: painted.append(id) or was(y)
         token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
         put(app, token)
         await until(pilot, lambda: len(painted) >= 3)
@@ -172,8 +188,7 @@ def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pre
     app = app_for(memory_pressure.run(60), state="paused")
 
     def rows() -> list[list[Segment]]:
-        strips = app.screen._compositor.render_strips()
-        return [list(strip.simplify()) for strip in strips]
+        return [list(strip.simplify()) for strip in app.screen._compositor.render_strips()]
 
     async def script(pilot: Pilot) -> None:
         for step in (3, 4, 20, 21, 60):

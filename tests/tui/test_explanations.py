@@ -29,9 +29,8 @@ def explained(model: DashboardModel, seq_id: str = "r0.0", **fields) -> ev.Token
         "cuts": (ev.SamplingCut("top_p", 0.9, 2),), **fields,
     }  # fmt: skip
     position = given.pop("position", model.fold.sequences[seq_id].num_tokens - 1)
-    return ev.TokenExplained(
-        model.fold.last_seq + 1, model.fold.step, 1.0, seq_id, position, 7, **given
-    )
+    seq, step = model.fold.last_seq + 1, model.fold.step
+    return ev.TokenExplained(seq, step, 1.0, seq_id, position, 7, **given)
 
 
 @pytest.fixture

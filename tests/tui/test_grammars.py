@@ -107,7 +107,6 @@ def test_jumped_tokens_are_marked_as_forced_and_drafts_of_the_text_are_not(run) 
                 lines = panel.lines(model, 90, 30)
                 shown = [span[0] for line in lines for span in line if span[1].startswith(FORCED)]
                 assert "".join(shown).replace(" ", "") == forced_words
-                assert "as the grammar allows nothing else" in ask_why(
-                    model, sequence(draft.seq_id)
-                )
+                said = ask_why(model, sequence(draft.seq_id))
+                assert "as the grammar allows nothing else" in said
     assert FORCED in styles and 'name"' in forced_words

@@ -1,7 +1,7 @@
 """Each panel shows what the fold says, in lines that fit."""
 
 import re
-from itertools import count, product
+from itertools import product
 
 import msgspec
 import pytest
@@ -89,15 +89,13 @@ def test_a_token_that_the_cache_has_gets_no_slot_in_the_batch(stage, ask) -> Non
     prompt = " ".join(f"w{number}" for number in range(16))
     asks = [ask(f"r{number}", prompt, "one two three " * 9, 3 * number) for number in (0, 1)]
     tokens = input_tokens(folded(stage(asks).run(4)), 0, 99)
-    assert [(token.position, token.slot) for token in tokens if token.seq_id == "r1.0"] == [
-        (15, None)
-    ]
+    slots = [(token.position, token.slot) for token in tokens if token.seq_id == "r1.0"]
+    assert slots == [(15, None)]
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
 def test_the_bar_is_to_scale(sizes: list[int], tokens_per_cell: int, spare: int) -> None:
-    numbers = count()
-    items = [ScheduledState(f"s{next(numbers)}", size, "prefill", 0) for size in sizes]
+    items = [ScheduledState(f"s{at}", size, "prefill", 0) for at, size in enumerate(sizes)]
     used, budget = sum(sizes), max(sum(sizes) + spare, 1)
     cells = bar_cells(items, budget, tokens_per_cell)
     assert len(cells) == -(-budget // tokens_per_cell)
@@ -179,9 +177,8 @@ def test_the_top_line_and_the_map_count_bytes_if_the_header_has_their_sizes(shar
 
 
 def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(stage, ask) -> None:
-    run = stage(
-        [ask(f"r{i}", "a question", "a long answer " * 20) for i in range(12)], max_num_seqs=12
-    )
+    asks = [ask(f"r{i}", "a question", "a long answer " * 20) for i in range(12)]
+    run = stage(asks, max_num_seqs=12)
     shown = rows(Slots(), folded(run.run(3)), 110, 5)
     assert len(shown) == 5
     names = [name for i in range(4, 12) for name in (f"r{i}", "abcdefghijkl"[i])]

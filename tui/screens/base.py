@@ -38,6 +38,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         super().__init__()
         self.context = context
         self.narrator, self.keybar = Narrator(id="narrator"), KeyBar(id="keybar")
+        self.notice = Notice(id="notice").add_class("-away")
         self.has_panels = False
         self.panels: list[Panel] = []
         self._bound: dict[str, Binding] = {}
@@ -65,7 +66,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         if self.IS_NARRATED:
             yield self.narrator
         yield from self.body()
-        yield Notice(id="notice").add_class("-away")
+        yield self.notice
         yield TimeLine(id="timeline")
         yield self.keybar
 

@@ -27,7 +27,7 @@ class OverviewScreen(DashboardScreen):
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
         # Only `draw` knows whether they are needed, and the first layout comes before it.
         self._summary.add_class("-away")
-        self._suggestions = Suggestions(id="suggestions")
+        self._suggestions, self._ended = Suggestions(id="suggestions"), Finished(id="finished")
         self._suggestions.set_class(not self.context.suggests, "-away")
         yield self._suggestions
         yield self._summary
@@ -39,7 +39,7 @@ class OverviewScreen(DashboardScreen):
                     yield HostMap(id="hostmap")
                 yield StepCharts(id="charts")
                 yield FreeQueue(id="freequeue")
-                yield Finished(id="finished")
+                yield self._ended
             with Vertical(id="plan"):
                 yield Budget(id="budget")
                 yield Waiting(id="waiting")
@@ -52,7 +52,7 @@ class OverviewScreen(DashboardScreen):
         The choice of a token has its place while the selected or first sequence is explained.
         """
         transport, summary, slots = self.context.transport, self._summary, self._slots
-        finished = self.context.finished if transport.state == "live" else None
+        finished = self.context.finished if self.context.shows_the_end else None
         newest = transport.recording.head.fold
         begins = self.context.suggests and newest.step == 0 and not newest.requests
         self._suggestions.set_class(not begins, "-away")
@@ -65,3 +65,5 @@ class OverviewScreen(DashboardScreen):
         slots.set_class(begins or is_over, "-away")
         self.set_class(shows_choice(transport.view, self.context.selection), "-explains")
         super().draw()
+        # An answer takes its rows from here, so that the map keeps its layout.
+        self._ended.styles.height = max(5 - len(self.notice.rows(self.size.width)), 0)

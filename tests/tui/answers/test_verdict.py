@@ -45,9 +45,8 @@ def test_the_verdict_on_two_recordings_names_the_faster_side_or_says_how_near_th
     assert verdict(slow, fast) == "B won: A runs at most 1 sequence at once."
     assert verdict(fast, slow).startswith("A won: B runs at most 1 sequence")
     last = fast.all[-1].t
-    assert verdict(fast, near).startswith(
-        f"Nobody won: A took {last:.2f} s and B {1.01 * last:.2f}"
-    )
+    draw = f"Nobody won: A took {last:.2f} s and B {1.01 * last:.2f}"
+    assert verdict(fast, near).startswith(draw)
     fast.all = fast.all[: len(fast.all) // 2]
     fast._head, fast._num_folded = None, 0
     assert verdict(slow, fast) == "", "one of them has not ended"

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -107,12 +108,10 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
 def test_every_block_has_a_cell_and_is_found_there(num_blocks, width, height) -> None:
     grid = lay_out(num_blocks, width, height)
     num_cells = -(-num_blocks // grid.blocks_per_cell)
-    found: dict[int, list[tuple[int, int]]] = {}
-    for y in range(height):
-        for x in range(width):
-            cell = grid.cell_at(x, y)
-            if cell is not None and cell < num_cells:
-                found.setdefault(cell, []).append((x, y))
+    found: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
+    for y, x in product(range(height), range(width)):
+        found[grid.cell_at(x, y)].append((x, y))
+    found = {cell: places for cell, places in found.items() if cell in range(num_cells)}
     assert sorted(found) == list(range(num_cells))
     for cell, places in found.items():
         assert places[0] == grid.origin(cell)
@@ -152,6 +151,8 @@ def test_signs_show_hits_copies_and_evictions_of_the_last_steps(scenario, still,
             shown = " ".join(map(text_of, without_legend(blockmap.lines(model, 112, 40))))
             for block_id, (sign, _) in expected.items():
                 assert re.search(rf"\b{block_id}{sign}", shown)
+            legend = text_of(blockmap.lines(model, 38, 11)[-1])
+            assert {sign for sign, _ in expected.values()} <= set(legend)
             seen |= {sign for sign, _ in expected.values()}
     assert seen == set(signs_seen)
 

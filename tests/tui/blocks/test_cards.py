@@ -11,7 +11,7 @@ from minivllm.tui.draw.lines import Line, text_of
 from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
-from minivllm.tui.widgets.blocks.cards import BlockCards
+from minivllm.tui.widgets.blocks.cards import BlockCards, _body
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
@@ -63,11 +63,16 @@ def test_the_words_that_a_step_wrote_are_in_reverse_before_the_empty_slots(share
     assert num_seen > 50
 
 
+def test_a_card_of_one_row_is_filled_up_to_its_newest_word() -> None:
+    words = ("one", "text="), (" two", "text="), (" three", "text="), (" four", "text=!")
+    (row,) = _body(iter(words), 16, 1)
+    assert text_of(row) == " two three four "
+
+
 def test_if_not_all_fit_written_blocks_and_the_selected_one_have_cards(shared_prefix) -> None:
     model = folded(shared_prefix.run(26))
-    written = {
-        state.block_table[-1] for state in model.fold.sequences.values() if state.block_table
-    }
+    tables = [state.block_table for state in model.fold.sequences.values()]
+    written = {table[-1] for table in tables if table}
     everything = blocks_of(cards().lines(model, 130, 200))
     for chosen in everything:
         lines = cards(chosen).lines(model, 70, 10)

@@ -94,9 +94,8 @@ def test_plans_diverge_where_a_plain_reading_finds_it(data: st.DataObject) -> No
         made: list[ev.Event] = []
         for step, tokens in enumerate(steps, start=1):
             made.append(ev.StepBegin(len(made), step, 0.0, 64))
-            made += [ev.StepScheduled(len(made), step, 0.0, "r0.0", tokens, "decode", 0)] * (
-                tokens > 0
-            )
+            if tokens:
+                made.append(ev.StepScheduled(len(made), step, 0.0, "r0.0", tokens, "decode", 0))
             made.append(ev.StepEnd(len(made), step, 0.0, tokens, 0, 0, 0, 0))
         return made
 

@@ -124,11 +124,14 @@ class BlockMap(Panel):
         if height > 1:
             signs = _SIGNS + (_DRAFT_SIGNS if model.drafts.by_seq else ())
             more = _HOST_SIGNS if model.fold.host_blocks else ()
-            legend = _legend(grid.blocks_per_cell, width, signs, more)
-            if grid.blocks_per_cell == 1 and _HIT[0] not in legend and not lines[-1]:
+            is_single = grid.blocks_per_cell == 1
+            drawn = {cell.sign[0] for cell in cells if cell.sign and lines[-1] and is_single}
+            used = [entry for entry in signs if drawn.intersection(entry[0][0][0])]
+            legend = _legend(grid.blocks_per_cell, width, signs, more, used)
+            if is_single and _HIT[0] not in legend and not lines[-1]:
                 signs = explain(*signs, *more), explain(*_SIGNS, *more, gap=" "), explain(*_SIGNS)
                 lines[-1] = first_that_fits(width, *signs)
-                legend = _legend(grid.blocks_per_cell, width, (), ())
+                legend = _legend(1, width, (), (), ())
             lines.append(legend)
         return lines
 
@@ -252,7 +255,7 @@ def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
     there is no gap, the cell's letter gets the sign's colour.
     """
     before = " "  # after the row's number
-    for (style, sign), run in groupby(cells, key=_style_of):
+    for (style, sign), run in groupby(cells, key=attrgetter("style", "sign")):
         if sign is None and not style.endswith("!"):
             yield before + gap.join([cell.glyph + cell.mark for cell in run]), style
             before = gap
@@ -265,9 +268,6 @@ def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
                 yield cell.glyph, style.rstrip("!")
                 yield cell.mark, sign[1] + "!" * style.endswith("!")
             before = gap
-
-
-_style_of = attrgetter("style", "sign")
 
 
 def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
@@ -326,7 +326,7 @@ _HOST_SIGNS = (((("≡", "good"),), "rescued"),)
 _DRAFT_SIGNS = (((DRAFT, DRAFT_STYLE),), "drafts"), (((UNDONE, "bad"),), "undone")
 
 
-def _legend(blocks_per_cell: int, width: int, signs: tuple, more: tuple) -> Line:
+def _legend(blocks_per_cell: int, width: int, signs: tuple, more: tuple, used: list) -> Line:
     legend = _LEGEND if blocks_per_cell == 1 else _OF_GROUPS
     long = [(sign, words) for sign, words, _ in legend]
     short = [(sign, words) for sign, _, words in legend if words]
@@ -338,9 +338,10 @@ def _legend(blocks_per_cell: int, width: int, signs: tuple, more: tuple) -> Line
         explain(*long, *signs, *more),
         explain(*short, *signs, *more),
         *([explain(*short, *more, gap="  ")] if more else []),
-        explain(*long),
-        explain(*short),
-        explain(*short[:4], gap=" "),
+        explain(*long, *used),
+        explain(*short, *used),
+        explain(*short, *used, gap=" "),
+        *(explain(*short[a:b], *used, gap=" ") for a, b in ((0, 4), (0, 3), (1, 3), (2, 3))),
     )
 
 

@@ -6,7 +6,7 @@
 
 In a few rows, each card is a single row with the newest words.
 If not all blocks with text fit, the selected block and those in which something happens come first
-(`_choose`). Cards are in the order of block ids, so that they move as little as possible.
+(`_ranks`). Cards are in the order of block ids, so that they move as little as possible.
 """
 
 from collections.abc import Iterable, Iterator
@@ -66,20 +66,12 @@ class BlockCards(Panel):
         grid = _lay_out(width, height, len(ranks), model.header.block_size)
         if len(ranks) > grid.capacity and grid.rows_of_text:
             grid = _lay_out(width, height - 1, len(ranks), model.header.block_size)
-        shown = _choose(ranks, grid.capacity)
+        shown = sorted(nsmallest(grid.capacity, ranks, key=ranks.__getitem__))
         happened = signs(model, fades=self.context is None or not self.context.still)
         lines: list[Line] = []
         for start in range(0, len(shown), grid.per_row):
-            cards = [
-                card(
-                    model,
-                    block_id,
-                    index.holders.get(block_id, ()),
-                    (grid.width, grid.rows_of_text),
-                    happened,
-                )
-                for block_id in shown[start : start + grid.per_row]
-            ]
+            row, size = shown[start : start + grid.per_row], (grid.width, grid.rows_of_text)
+            cards = [card(model, at, index.holders.get(at, ()), size, happened) for at in row]
             for parts in zip(*cards, strict=True):
                 lines.append(tuple(span for part in parts for span in (*part, (" ", "text"))))
         if len(shown) < len(ranks) and len(lines) < height:
@@ -196,14 +188,14 @@ def _ranks(model: DashboardModel, chosen: int | None) -> dict[int, int]:
     return ranks
 
 
-def _choose(ranks: dict[int, int], capacity: int) -> list[int]:
-    return sorted(nsmallest(capacity, ranks, key=ranks.__getitem__))
-
-
 def _body(words: Iterator[Span], width: int, num_rows: int) -> list[Line]:
-    """The words in rows of one card; if not all fit, the rows around the newest word."""
-    rows, newest, ground = [Row(width)], 0, ["text="]
-    for text, *look in words:
+    """The words in rows of one card; if not all fit, those around the newest."""
+    spans, rows, newest, ground = list(words), [Row(width)], 0, ["text="]
+    lit = [at for at, span in enumerate(spans) if "!" in span[1] and num_rows == 1]
+    start, room = max(lit, default=0), width
+    while start and (room := room - cell_len(spans[start][0])) >= cell_len(spans[start - 1][0]):
+        start -= 1
+    for text, *look in spans[start:]:
         if cell_len(text) > rows[-1].room and rows[-1].room < width:
             rows.append(Row(width))
             text = text.lstrip(" ")

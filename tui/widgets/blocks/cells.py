@@ -28,7 +28,6 @@ _EIGHTHS = {glyph: eighths for eighths, glyph in enumerate(FILL)}
 _WHOLE = (FILL[-1], EMPTY)
 """If all cells of a group are equal and have one of these glyphs, the group looks like the cell."""
 
-
 SIGNS: dict[Beat, Span] = {
     "hit": ("●", "good"),
     "copied_from": ("→", "accent"),
@@ -38,7 +37,6 @@ SIGNS: dict[Beat, Span] = {
     "rescued": ("≡", "good"),
     "loading": ("↑", "accent"),
 }
-
 
 _FADING: tuple[dict[Beat, Span], ...] = tuple(
     {beat: (glyph, fade.format(colour)) for beat, (glyph, colour) in SIGNS.items()}

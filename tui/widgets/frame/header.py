@@ -29,8 +29,8 @@ class Header(Panel, can_focus=False):
         "The model, the type of the weights in its files (in memory they can be wider),"
         " the number of the last step, output tokens per second (per step on a"
         " virtual clock, as in lessons; slowed: most of each second is a pause between steps, as in"
-        " the demo), and the share of all prompt tokens that came from"
-        " the prefix cache. The right end says LIVE, PAUSED, or that the engine runs on while"
+        " the demo), and the share of prompt tokens that came from the prefix cache, without those"
+        " of resumed sequences. The right end says LIVE, PAUSED, or that the engine runs on while"
         " the picture is paused. Blocks are in use, cached (free,"
         " but a prompt can still hit them) or empty; on a wide line, the memory of those in use."
         " weights: how many bytes of them a step reads, for one sequence as for many. A click on"
@@ -49,13 +49,13 @@ class Header(Panel, can_focus=False):
         row.put("", width=row.room)
         row.room += cell_len(badge[0]) + 2
         text, style = badge
-        return [row.put(" ").put(text, style, target=_running(self._cure())).put(" ").line()]
+        return [row.put(" ").put(text, style, target=self._cure()).put(" ").line()]
 
     def _cure(self) -> str:
-        """The command that undoes what the badge says."""
+        """Run the command that undoes what the badge says."""
         transport, control = self.context.transport, self.context.engine
         stands = control is not None and control.state().paused and transport.state == "live"
-        return "engine.pause" if stands else "time.toggle"
+        return f"app.command('{'engine.pause' if stands else 'time.toggle'}')"
 
     def _badge(self, width: int) -> Span:
         if self.context.start is not None:
@@ -71,13 +71,13 @@ class Header(Panel, can_focus=False):
             room = width - _ROOM_FOR_FACTS
             text = next((text for text in words if text and cell_len(text) <= room), "SOURCE LOST")
             return f" {text} ", "bad*!"
+        if self.context.shows_the_end:
+            return " FINISHED ", "good*!"
         match transport.state:
             case "paused" if not transport.is_over:
                 return f" {self._paused(width)} ", "warn*!"
             case "playing":
                 return f"▶ {transport.speed:g}×{behind}", "accent*"
-        if self.context.shows_the_end:
-            return " FINISHED ", "good*!"
         if control is not None and control.state().paused:
             return f" {self._paused(width)} ", "warn*!"
         match status.state:
@@ -93,15 +93,19 @@ class Header(Panel, can_focus=False):
         alone = control is None and self.context.lesson is None
         if alone and transport.quiet_seconds >= _QUIET_SECONDS:
             # The writer may be idle or dead: a file does not show which.
-            return f"● LIVE, no event for {_duration(int(transport.quiet_seconds))}", "warn*"
+            quiet = int(transport.quiet_seconds)
+            words = f"{quiet} s" if quiet < 60 else f"{quiet // 60} min"
+            return f"● LIVE, no event for {words}", "warn*"
         return "● LIVE", "good*"
 
     def _paused(self, width: int) -> str:
         """What is paused: everything, or only the picture of an engine that runs on."""
-        if width < _ROOM_FOR_BLOCKS:
-            return "PAUSED"
         context, transport = self.context, self.context.transport
         step, newest = transport.view.fold.step, transport.recording.head.fold
+        if context.finished is not None:
+            return f"step {step:,} of {newest.step:,}"
+        if width < _ROOM_FOR_BLOCKS:
+            return "PAUSED"
         engine = None if context.engine is None else context.engine.state()
         is_remote = context.lesson is None and transport.source.status.state in ("live", "lost")
         if is_remote if engine is None else not engine.paused:
@@ -153,7 +157,7 @@ class Header(Panel, can_focus=False):
             unit = "step" if not is_timed else "s, slowed" if model.is_slowed() else "s"
             yield _opens("scheduler", (rate_words(rate), "text*"), (f" tok/{unit}", "muted"))
         if hits is not None:
-            where = " of new prompts" if width >= _ROOM_FOR_LABELS else ""
+            where = " of new prompts" * (width >= _ROOM_FOR_LABELS or counters.num_preemptions > 0)
             yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"), (where, "muted"))
         # Without preemptions, the zero gives way to the bytes of weights that a step reads.
         preempted = _opens("requests", *_count(counters.num_preemptions, "preempted"))
@@ -173,15 +177,7 @@ class Header(Panel, can_focus=False):
 
 def _opens(screen: str, *spans: Span) -> list[Span]:
     """A fact that opens a screen when the user clicks on it."""
-    return [(*span, _running(f"screen.{screen}")) for span in spans]
-
-
-def _running(command_id: str) -> str:
-    return f"app.command('{command_id}')"
-
-
-def _duration(seconds: int) -> str:
-    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
+    return [(*span, f"app.command('screen.{screen}')") for span in spans]
 
 
 def _count(count: int, word: str) -> list[Span]:
