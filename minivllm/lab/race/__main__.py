@@ -63,8 +63,7 @@ def _race(args: argparse.Namespace) -> None:
         rerun(run, side, path, report)
         measured = measure_recording(path).figures
         results.append((measured["seconds"], measured["kv_waste"]))
-    notes = list(run.notes)
-    longest = sides[0]["max_model_len"]
+    notes, longest = list(run.notes), sides[0]["max_model_len"]
     if longest < run.header.max_model_len:
         notes.append(f"A sequence has at most {longest} tokens: all blocks hold no more.")
     _say(part=1.0, results=results, notes=notes)
