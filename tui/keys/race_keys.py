@@ -29,14 +29,11 @@ class RaceKeys:
         elif not self._context.own.recording.head.fold.counters.generation_tokens:
             self._app.tell("No request has got a token yet, so there is nothing to race.")
         else:
+            self._app.push_screen(RaceScreen(Entry() if race is None else race.asked), self.start)
 
-            async def start(entry: Entry | None) -> None:
-                if entry is not None:
-                    await self.start(entry)
-
-            self._app.push_screen(RaceScreen(Entry() if race is None else race.asked), start)
-
-    async def start(self, entry: Entry) -> None:
+    async def start(self, entry: Entry | None) -> None:
+        if entry is None:  # esc in the dialog
+            return
         self.close()
         try:
             self._context.race = RaceRuns(entry, self._context.own.source)

@@ -43,7 +43,8 @@ class Side(Panel):
     def title(self, model: DashboardModel, width: int) -> str:
         race = self.context.race
         if self.context.behind is not None and race is not None:
-            return f"{self._label}: {clean(race.names[self._is_second])}"
+            yours = "" if race.names == race.asked else f" (your {'BA'[self._is_second]})"
+            return f"{self._label}{yours}: {clean(race.names[self._is_second])}"
         own, other = self._transports()
         is_file = own is not None and own.source.status.state in ("recording", "indexing")
         name = clean(Path(own.recording.name).stem) if is_file else ""
@@ -57,20 +58,18 @@ class Side(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
         self._map.context = self.context
-        header = None if other is None else other.recording.header
+        header, views = (None, []) if other is None else (other.recording.header, [other.view])
+        size = len(model.fold.blocks)
+        self._map.beside = [view for view in views if len(view.fold.blocks) == size]
         facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
         lines = self._state(model, own, other, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
         lines += facts[: max(min(height - len(lines) - 6, _MOST_FACTS), 1)]
-        if len(lines) < height:
-            lines += budget_bar(model, width, rows=1)
-        room = height - len(lines)
-        return [*lines, *self._map_and_slots(model, width, room)][:height]
+        lines += budget_bar(model, width, rows=1)
+        return [*lines, *self._map_and_slots(model, width, height - len(lines))][:height]
 
     def _map_and_slots(self, model: DashboardModel, width: int, room: int) -> list[Line]:
         """The block map and, in the free rows above its legend, the running sequences."""
-        if room <= 0:
-            return []
         rows = self._map.lines(model, width, room)
         num_drawn = next((at for at in range(len(rows) - 1, 0, -1) if rows[at - 1]), 0)
         size = model.max_num_seqs
