@@ -90,9 +90,7 @@ def _why_left_over(model: DashboardModel, record: StepRecord) -> str:
 
 
 def _why_event(model: DashboardModel, seq: int) -> str:
-    decision = next(
-        (decision for decision in reversed(model.log.decisions) if decision.seq == seq), None
-    )
+    decision = next((it for it in reversed(model.log.decisions) if it.seq == seq), None)
     if decision is None:
         return f"Event {seq:,} is none of the last decisions; s shows the code that emitted it."
     said = "".join(text for text, _ in decision.spans())

@@ -55,12 +55,11 @@ class RaceKeys:
         context = self._context
         if context.second is None:
             self._app.tell("This needs two recordings: R races two configurations.")
-            return
-        if not context.transport.view.pace.is_timed:
+        elif not context.transport.view.pace.is_timed:
             self._app.tell("A virtual clock has no seconds: both sides are at the same step.")
-            return
-        context.same = "step" if context.same == "second" else "second"
-        self._app.draw()
+        else:
+            context.same = "step" if context.same == "second" else "second"
+            self._app.draw()
 
     def tick(self) -> bool:
         """Look at the race's progress. Return whether there may be something new to draw."""

@@ -58,7 +58,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, te
         await settle(pilot)
         seconds = [round(seconds_at(player), 1) for player in (first, second)]
         assert f"A {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
-        ratio = large(f"×{seconds_at(first) / seconds_at(second):.1f}")
+        ratio = large(f"×{seconds_at(first) / seconds_at(second):.2f}")
         assert [row[1:][: len(ratio[0])] for row in drawn(app, "race")[:3]] == ratio
         notes = " ".join(" ".join(drawn(app, "race")[3:]).split())
         assert notes == verdict(first.recording, second.recording)

@@ -287,7 +287,7 @@ def _same_tokens(a: list[int], b: list[int]) -> Span:
     both = min(len(a), len(b))
     parted = next((index for index in range(both) if a[index] != b[index]), None)
     if parted is None:
-        return f"   first {plural(both, 'token')} the same", "muted"
+        return f"   the same so far: {plural(both, 'token')}", "muted"
     return f"   texts differ from token {parted + 1}", "warn"
 
 

@@ -28,8 +28,8 @@ class Side(Panel):
     HELP_TEXT = (
         "The state of a recording at the same step or second as the other (S), its policy, with"
         " ≠ where the other one differs, the last plan as a bar as wide as the token budget, the"
-        " block map, and in free rows the running sequences. Waste is memory that is allocated but"
-        " holds no token yet, as a share of all allocated memory."
+        " block map, and in free rows the running sequences. w answers for the side with the focus."
+        " Waste is memory that is allocated but holds no token, as a share of all allocated memory."
     )
 
     def __init__(self, label: str, *, is_second: bool, id: str | None = None) -> None:
@@ -46,7 +46,7 @@ class Side(Panel):
             yours = "" if race.names == race.asked else f" (your {'BA'[self._is_second]})"
             return f"{self._label}{yours}: {clean(race.names[self._is_second])}"
         own, other = self._transports()
-        is_file = own is not None and own.source.status.state in ("recording", "indexing")
+        is_file = own.source.status.state in ("recording", "indexing")
         name = clean(Path(own.recording.name).stem) if is_file else ""
         name = name or ("the second one" if self._is_second else "this run")
         if other is None:
@@ -77,31 +77,29 @@ class Side(Panel):
             rows[-1 - size : -1] = self._slots.lines(model, width, size)
         return rows
 
-    def _transports(self) -> tuple[Transport | None, Transport | None]:
-        if self.context is None:
-            return None, None
+    def _transports(self) -> tuple[Transport, Transport | None]:
         first, second = self.context.transport, self.context.second
         return (second, first) if self._is_second else (first, second)
 
     def _state(
         self,
         model: DashboardModel,
-        own: Transport | None,
+        own: Transport,
         other: Transport | None,
         width: int,
         height: int,
     ) -> list[Line]:
         """The numbers of this moment, in sentences if there is room and something to compare."""
         status, usage = self._status(model, own), usage_of(model)
-        if own is None or other is None or height < _ROOM_FOR_WORDS:
+        if other is None or height < _ROOM_FOR_WORDS:
             return packed(status, width, 9, gap=_GAP)[:3]
         waste = wasted(usage, model.header, width)
         rate = line(width, *speed(model, seconds_at(own)))
         return [rate, waste, *waiting(model, width), *packed(status, width, 9, gap=_GAP)[:1]]
 
-    def _status(self, model: DashboardModel, own: Transport | None) -> list[Line]:
+    def _status(self, model: DashboardModel, own: Transport) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
-        end = " ■ END" if own is not None and own.is_over else ""
+        end = " ■ END" if own.is_over else ""
         run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
         numbers = (
             (f"{counters.generation_tokens:,}", " tokens"),
