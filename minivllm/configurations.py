@@ -40,7 +40,6 @@ PARTS: Mapping[str, Options] = {
 
 
 class Configuration(NamedTuple):
-    name: str
     options: Options
     """Values for fields of `EngineConfig`."""
 
@@ -80,4 +79,4 @@ def parse_configuration(
             f"{name!r} needs a draft model: use minivllm compare with --speculative-config"
             ' \'{"method": "draft_model", "model": NAME, "num_speculative_tokens": 4}\'.'
         )
-    return Configuration(name, options)
+    return Configuration(options)

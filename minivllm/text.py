@@ -124,7 +124,7 @@ def _num_fitting(text: str, width: int) -> int:
 
 
 def id_ranges(ids: Iterable[int]) -> str:
-    """Format block ids in the given order, with runs (up or down) joined: `3 9-12 8-5 22`."""
+    """Format block ids in the given order, with runs joined: `3 9-12 8 down to 5 22`."""
     runs: list[list[int]] = []
     for block_id in ids:
         run = runs[-1] if runs else None
@@ -133,9 +133,10 @@ def id_ranges(ids: Iterable[int]) -> str:
             run[1], run[2] = block_id, block_id - run[1]
         else:
             runs.append([block_id, block_id, 0])
+    joint = {1: "-", -1: " down to "}
     return " ".join(
-        str(first) if first == last else f"{first}{'-' if abs(last - first) > 1 else ' '}{last}"
-        for first, last, _ in runs
+        f"{first}{joint[step] if abs(last - first) > 1 else ' '}{last}" if step else str(first)
+        for first, last, step in runs
     )
 
 

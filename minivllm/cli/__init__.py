@@ -121,7 +121,7 @@ class Parser(argparse.ArgumentParser):
 
     def in_flags(self, message: str) -> str:
         """Name the options of this command as they are typed: `--block-size` for `block_size`."""
-        flags = {flag[2:].replace("-", "_"): flag for flag in self._option_string_actions}
+        flags = {it.dest: it.option_strings[0] for it in self._actions if it.option_strings}
         return re.sub(r"\b[a-z]+(_[a-z]+)+\b", lambda name: flags.get(name[0], name[0]), message)
 
 

@@ -78,6 +78,9 @@ def test_a_question_of_the_chooser_fills_in_two_known_configurations(memory_pres
         assert ("paged", "paged+blocks-x2") in seen and ("paged", "paged+slots-x2") in seen
         await pilot.press("up", "tab", "down")
         assert (a.value, b.value) == seen[0], "in the second field, too"
+        a.value = ""
+        await pilot.press("enter")
+        assert "A and B need one part each" in str(app.screen.query_one("#hint").render())
         # After a race whose slower side was asked for second, the question is still marked.
         await pilot.press("escape")
         asked = Entry("paged", "paged+slots-x2")
@@ -92,8 +95,7 @@ def test_a_question_of_the_chooser_fills_in_two_known_configurations(memory_pres
 
 
 def test_the_top_line_and_space_tell_the_truth_in_a_race_and_at_an_end(memory_pressure) -> None:
-    control = FakeControl()
-    app = app_for(memory_pressure.run(20), control=control)
+    app = app_for(memory_pressure.run(20), control=FakeControl())
 
     async def script(pilot: Pilot) -> None:
         own, side = app.context.transport, transport_of(memory_pressure.run(), 5)

@@ -37,11 +37,11 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
     most = old.num_usable_blocks // reserved
     own = old.config.get("kv_cache_allocator"), old.config.get("batching")
     other = new.config.get("kv_cache_allocator"), new.config.get("batching")
+    if own[1] == "sequential" != other[1]:
+        return f"{slower} served one request after another"
     if own[0] == "contiguous" != other[0] and most < slow.max_num_seqs:
         kept = f"kept {plural(reserved, 'block')} reserved for each request"
         return f"{slower} {kept}, so only {most} fitted at once and the others waited"
-    if own[1] == "sequential" != other[1]:
-        return f"{slower} served one request after another"
     if own[1] == "static" != other[1]:
         return f"in {slower}, new requests waited until the whole batch had ended"
     if (loaded := b.external_prefix_cache_hits - a.external_prefix_cache_hits) > 0:
@@ -49,20 +49,23 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"{slower} {again}, which {faster} loaded from the host's memory"
     if slow.step == fast.step:
         return f"both took {plural(slow.step, 'step')}, so only the time of a step differs"
+    found = b.prefix_cache_hits - a.prefix_cache_hits
     if old.num_usable_blocks < new.num_usable_blocks:
         lost = a.num_preemptions - b.num_preemptions
+        only = f"{slower} had only {old.num_usable_blocks:,} blocks"
+        if found > 0 >= lost:
+            return f"{only} and forgot {plural(found, 'token')}, which {faster} found in its cache"
         again = f", and {plural(lost, 'more preemption')} cost work" if lost > 0 else ""
-        return (
-            f"{slower} had only {old.num_usable_blocks:,} blocks: requests waited for them{again}"
-        )
+        return f"{only}: requests waited for them{again}"
     if a.num_preemptions > b.num_preemptions:
         return f"{slower} preempted {a.num_preemptions} times and computed that work again"
     if slow.max_num_seqs < fast.max_num_seqs:
         return f"{slower} runs at most {plural(slow.max_num_seqs, 'sequence')} at once"
     if b.spec_decode_num_accepted_tokens > a.spec_decode_num_accepted_tokens:
         return f"{b.spec_decode_num_accepted_tokens:,} drafts of {faster} were right"
-    if (found := b.prefix_cache_hits - a.prefix_cache_hits) > 0:
+    if found > 0:
         return f"{faster} found {plural(found, 'more token')} in its prefix cache"
     if old.num_cpu_blocks != new.num_cpu_blocks:
         return "no prompt came back after its blocks were evicted, so nothing was loaded"
-    return f"{slower} took {plural(slow.step, 'step')}, {faster} {fast.step:,}"
+    shorter = " shorter ones" if slow.step < fast.step else ""
+    return f"{slower} took {plural(slow.step, 'step')}, {faster} {fast.step:,}{shorter}"

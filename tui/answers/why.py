@@ -90,9 +90,7 @@ def _why_left_over(model: DashboardModel, record: StepRecord) -> str:
 
 
 def _why_event(model: DashboardModel, seq: int) -> str:
-    decision = next(
-        (decision for decision in reversed(model.log.decisions) if decision.seq == seq), None
-    )
+    decision = next((it for it in reversed(model.log.decisions) if it.seq == seq), None)
     if decision is None:
         return f"Event {seq:,} is none of the last decisions; s shows the code that emitted it."
     said = "".join(text for text, _ in decision.spans())
@@ -122,11 +120,12 @@ def _of_the_moment(model: DashboardModel) -> str:
     if fold.waiting:
         return with_wait(model, fold.waiting[0], why_sequence(model, fold.waiting[0]))
     free, total = len(fold.free_queue), model.header.num_usable_blocks
-    if fold.running and free <= total * _NEARLY_FULL:
+    reserves = model.header.config.get("kv_cache_allocator") == "contiguous"
+    if len(fold.running) > 1 and free <= total * _NEARLY_FULL and not reserves:
         return (
             f"{free:,} of {plural(total, 'block')} are free and"
-            f" {_run(len(fold.running))}: if one needs more blocks than that, the scheduler"
-            " preempts a sequence."
+            f" {len(fold.running):,} sequences run: if one needs more blocks than that, the"
+            " scheduler preempts a sequence."
         )
     if fold.running:
         asked = plural(counters.prefix_cache_queries, "prompt token")
@@ -135,8 +134,10 @@ def _of_the_moment(model: DashboardModel) -> str:
         )
         if not model.header.enable_prefix_caching:
             cache = "prefix caching is off"
+        if reserves:
+            cache = "each sequence has reserved all that it may need, so none is preempted"
         return (
-            f"{_run(len(fold.running))} and none wait: {free:,} of"
+            f"{plural(len(fold.running), 'running sequence')} and none waiting: {free:,} of"
             f" {plural(total, 'block')} are free, and {cache}."
         )
     ended = counters.finished_requests + counters.aborted_requests
@@ -145,10 +146,6 @@ def _of_the_moment(model: DashboardModel) -> str:
         f" running or waiting, and {plural(ended, 'request')} {'has' if ended == 1 else 'have'}"
         f" ended."
     )
-
-
-def _run(count: int) -> str:
-    return "1 sequence runs" if count == 1 else f"{count:,} sequences run"
 
 
 def why_block(model: DashboardModel, block_id: int) -> str:

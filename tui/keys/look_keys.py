@@ -45,7 +45,7 @@ class LookKeys:
         self.visited: list[str] = []
         """Names of the screens that `back` returns to, newest last."""
         self._asked: tuple | None = None
-        """The screen and the selection of the last answer."""
+        """The `_question` of the last answer."""
 
     # ---- screens and panels ----
 
@@ -150,22 +150,28 @@ class LookKeys:
 
     def why(self) -> None:
         """Answer; pressed again with the same selection, close the answer."""
-        asked = self._app.current_mode, self._context.selection.last
-        if self._app.has_answer and asked == self._asked:
+        if self._app.has_answer and self._question() == self._asked:
             self._app.close_sentences()
         else:
             self.answer()
 
+    def _question(self) -> tuple[str, Target | None, bool]:
+        """The screen, the selection, and whether the second of two recordings has the focus."""
+        is_second = getattr(self._app.focused, "id", None) == "side-b"
+        return self._app.current_mode, self._context.selection.last, is_second
+
     def answer(self) -> None:
         """Explain what is selected now, at this moment."""
-        self._asked = self._app.current_mode, self._context.selection.last
-        context, model, asked = self._context, self._app.model, self._app.dashboard_screen.asked()
+        *_, is_second = self._asked = self._question()
+        context, asked = self._context, self._app.dashboard_screen.asked()
+        model = context.second.view if is_second else self._app.model
         is_race, said = context.race is not None and context.behind is not None, ""
         if is_race and asked is None and context.transport.at_end:
             said = clean(verdict(context.transport.recording, context.second.recording))
         said = said or why(model, asked, is_race=is_race)
-        of = f"{model.fold.step:,}{' of A' if context.second is not None else ''}"
-        self._app.tell(said, f"Why? As of step {of} (esc closes this)", stays=True)
+        side = "" if context.second is None else f" of {'AB'[is_second]}"
+        title = f"Why? As of step {model.fold.step:,}{side} (esc closes this)"
+        self._app.tell(said, title, stays=True)
 
     def source(self) -> None:
         focused = self._app.focused
@@ -227,8 +233,7 @@ class LookKeys:
                     f" {first:,} to {last:,}): this is the nearest."
                 )
         elif (target := find_target(self._context, answer)) is None:
-            name = clean(answer)
-            name = fit(name, _LONGEST_NAME) if len(name) > _LONGEST_NAME else name
+            name = fit(clean(answer), _LONGEST_NAME).rstrip()
             self._app.tell(
                 f"There is no step, request or block {name} in this recording so far: write it"
                 " like 412, ada or b9."

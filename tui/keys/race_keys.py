@@ -29,14 +29,11 @@ class RaceKeys:
         elif not self._context.own.recording.head.fold.counters.generation_tokens:
             self._app.tell("No request has got a token yet, so there is nothing to race.")
         else:
+            self._app.push_screen(RaceScreen(Entry() if race is None else race.asked), self.start)
 
-            async def start(entry: Entry | None) -> None:
-                if entry is not None:
-                    await self.start(entry)
-
-            self._app.push_screen(RaceScreen(Entry() if race is None else race.asked), start)
-
-    async def start(self, entry: Entry) -> None:
+    async def start(self, entry: Entry | None) -> None:
+        if entry is None:  # esc in the dialog
+            return
         self.close()
         try:
             self._context.race = RaceRuns(entry, self._context.own.source)
@@ -58,12 +55,11 @@ class RaceKeys:
         context = self._context
         if context.second is None:
             self._app.tell("This needs two recordings: R races two configurations.")
-            return
-        if not context.transport.view.pace.is_timed:
+        elif not context.transport.view.pace.is_timed:
             self._app.tell("A virtual clock has no seconds: both sides are at the same step.")
-            return
-        context.same = "step" if context.same == "second" else "second"
-        self._app.draw()
+        else:
+            context.same = "step" if context.same == "second" else "second"
+            self._app.draw()
 
     def tick(self) -> bool:
         """Look at the race's progress. Return whether there may be something new to draw."""

@@ -156,7 +156,8 @@ class RaceScreen(AskScreen):
             for name in names:
                 parse_configuration(name)
         except ConfigError as error:
-            self.refuse(str(error))
+            empty = "A and B need one part each: type paged, for example, or press down."
+            self.refuse(str(error) if all(names) else empty)
         else:
             self.dismiss(Entry(*names))
 

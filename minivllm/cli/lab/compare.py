@@ -61,8 +61,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--scenario", which, choices=TRACE_NAMES)
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
     parser.add("--speculative-config JSON", how, action=ReadConfig, const=SpeculativeConfig)
-    size = "KV cache of each side (default: the scenario's)"
-    parser.add("--kv-budget BYTES", size, type=report.positive_int)
+    size = "KV cache of each side (default: the scenario's; demo changes some for the house model)"
+    parser.add("--kv-budget BYTES", size, type=report.positive_int, dest="kv_cache_memory_bytes")
     parser.add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
     parser.add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a temporary folder)")
     parser.add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     trace = fitted(trace, model.config.max_position_embeddings)
     usual = EngineConfig(**common, **trace.options)
     spec = runtime.KVCacheSpec.of(model.config, usual.block_size, model.dtype)
-    budget = args.kv_budget or usual.num_gpu_blocks_override * spec.bytes_per_block
+    budget = args.kv_cache_memory_bytes or usual.num_gpu_blocks_override * spec.bytes_per_block
     options = {**trace.options, "num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
     configs = [EngineConfig(**common, **side.options_for(options)) for side in sides]
     # Check both sides before either runs, so that an error costs no time.

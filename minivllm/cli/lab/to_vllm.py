@@ -23,9 +23,9 @@ ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     cli_options.add_model_tag(parser)
     add = partial(cli_options.add_option, parser.add_argument_group("hardware and server"))
-    add("--gpus N", "GPUs in all machines together", default=1)
-    add("--machines N", "machines with equally many GPUs", default=1)
-    add("--gpu-memory X", "memory of one GPU in GiB", default=80.0)
+    add("--gpus N", "GPUs in all machines together", default=1, dest="num_gpus")
+    add("--machines N", "machines with equally many GPUs", default=1, dest="num_machines")
+    add("--gpu-memory X", "memory of one GPU in GiB", default=80.0, dest="gpu_memory_gib")
     add("--tensor-parallel-size N", "use this instead of the smallest size that fits")
     add("--pipeline-parallel-size N", "the same for pipeline parallelism")
     add("--host TEXT", "address to serve on")
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     cli_options.take_model_tag(args)
     config = cli_options.engine_config(args)
     hardware = vllm_export.Hardware(
-        args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization
+        args.num_gpus, args.num_machines, args.gpu_memory_gib, config.gpu_memory_utilization
     )
 
     if config.model.endswith(".gguf"):  # to be unpacked

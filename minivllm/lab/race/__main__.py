@@ -45,8 +45,8 @@ def _race(args: argparse.Namespace) -> None:
     run = read_recorded_run(args.log)
     sides = [race_options(run, name) for name in (args.a, args.b)]
     # Both are refused before one has run.
-    requests = [request for side in sides for request in plan_side(run, side)[1]]
-    total = sum(len(ask.prompt_token_ids) + sum(map(len, ask.outputs)) for ask in requests)
+    a, b = (plan_side(run, side)[1] for side in sides)
+    total = sum(len(ask.prompt_token_ids) + sum(map(len, ask.outputs)) for ask in (*a, *b))
     done, due, results = 0, 0.0, []
 
     def report(event: Event) -> None:
@@ -63,10 +63,11 @@ def _race(args: argparse.Namespace) -> None:
         rerun(run, side, path, report)
         measured = measure_recording(path).figures
         results.append((measured["seconds"], measured["kv_waste"]))
-    notes = list(run.notes)
-    longest = sides[0]["max_model_len"]
+    notes, longest = list(run.notes), sides[0]["max_model_len"]
     if longest < run.header.max_model_len:
-        notes.append(f"A sequence has at most {longest} tokens: all blocks hold no more.")
+        notes.append(f"Sequences have at most {longest} tokens: the recorded blocks hold no more.")
+    if len(a) != len(b):
+        notes.append("Contiguous memory shares no blocks: there, each sample is a request.")
     _say(part=1.0, results=results, notes=notes)
 
 

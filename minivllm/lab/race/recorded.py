@@ -22,7 +22,7 @@ from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.race.rerun import RecordedRequest, RecordedRun
 from minivllm.lab.simulate.fit import fit_step_times
 from minivllm.lab.simulate.step_times import Fit, read_step_times
-from minivllm.text import plural, short_name
+from minivllm.text import clean, plural, short_name
 
 _ENDS = (ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
 _MOST_NAMES = 3
@@ -43,6 +43,7 @@ class _Reader:
         self.outputs: dict[str, dict[str, list[int]]] = defaultdict(dict)
         """Request id -> sequence id -> tokens, the sequence that ended last at the end."""
         self.points: list[StepPoint] = []
+        self.ended = float("-inf")
         # A recording that begins in the middle of a run has requests in its first state.
         for name, request in fold.requests.items():
             self.arrive(name, request, len(request.seq_ids))
@@ -64,6 +65,8 @@ class _Reader:
                 decodes = sum(item.kind == "decode" for item in scheduled)
                 context = sum(item.num_computed_tokens for item in scheduled)
                 seconds = event.t_schedule + event.t_prepare + event.t_model + event.t_sample
+                # A vLLM that runs ahead begins a step before the last one has ended.
+                seconds, self.ended = min(seconds, event.t - self.ended), event.t
                 self.points.append(StepPoint(event.used, decodes, context, seconds))
             case _ if isinstance(event, _ENDS):
                 self.keep(event.seq_id)
@@ -95,9 +98,10 @@ def read_recorded_run(path: Path) -> RecordedRun:
             pieces.update(dict.fromkeys(rest, " …"))
     kept = {name: arrival for name, arrival in reader.arrived.items() if reader.outputs.get(name)}
     if not kept:
-        why = "No request of this recording has got a token yet"
-        raise SimulationError(f"{why}, so there is nothing to race.")
+        raise SimulationError("No request of this recording has a token yet: nothing to race.")
     notes = ["Both sides write the recording's words. How long a step takes is an estimate."]
+    if header.source:
+        notes.append(f"Both sides have minivllm's scheduler, not that of {clean(header.source)}.")
     if unfinished := [name for name in kept if name in fold.requests]:
         notes.append(f"{_names(unfinished)} had not ended: the rest is in unknown words.")
     if missing := [name for name in reader.arrived if name not in kept]:

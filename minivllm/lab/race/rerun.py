@@ -190,10 +190,9 @@ def _tokenizer(run: RecordedRun) -> ScriptedTokenizer:
 
 def _header(engine: LLMEngine, old: LogHeader) -> LogHeader:
     size, dtype = engine.config.block_size, engine.config.kv_cache_dtype
-    names = ("weights", "weight_bytes", "lookup_bytes", "head_size", "kv_cache_dtype")
+    names = ("weights", "weight_bytes", "lookup_bytes", "head_size")
     facts = {name: getattr(old, name) for name in names}
-    if dtype != "auto":
-        facts["kv_cache_dtype"] = dtype
+    facts["kv_cache_dtype"] = old.kv_cache_dtype if dtype == "auto" else dtype
     equal = _num_blocks(old, None if dtype == "auto" else dtype) * old.block_size
     facts["block_bytes"] = old.num_usable_blocks * old.block_bytes * size // equal
     return structs.replace(engine.log_header(), **facts)

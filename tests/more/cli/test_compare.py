@@ -10,8 +10,7 @@ from minivllm.lab.compare.measure import measure_recording
 
 
 def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, str]:
-    burst = () if "--scenario" in arguments else ("--scenario", "burst")
-    status = cli.main(["compare", "--model", "tiny-random", "--json", *burst, *arguments])
+    status = cli.main(["compare", "--model", "tiny-random", "--json", *arguments])
     said = capsys.readouterr()
     assert status == 0, said.err
     return json.loads(said.out), said.err
@@ -55,6 +54,7 @@ def test_a_model_that_drafts_for_itself_is_always_right_and_needs_fewer_steps(ca
         ("--a plain --b draft_model", "needs a draft model"),
         # Less than one reservation of 512 tokens.
         ("--scenario burst --kv-budget 163840", "reserves max_model_len"),
+        ("--scenario burst --kv-budget 1", "raise --kv-budget"),
     ],
 )
 def test_a_side_that_cannot_run_is_refused_before_any_runs(capsys, tmp_path, arguments, sentence):

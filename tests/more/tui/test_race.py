@@ -40,13 +40,13 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, te
 
     async def script(pilot: Pilot) -> None:
         own.to_step(9)
-        await start(pilot)
+        await start(pilot, "continuous+paged", "static+contiguous")
         await wait_for_the_end(pilot)
         assert app.current_mode == "compare" and app.context.same == "second"
         first, second = app.context.transport, app.context.second
         assert own not in (first, second)
         titles = [str(app.dashboard_screen.query_one(f"#side-{x}").border_title) for x in "ab"]
-        assert titles == ["A: static+contiguous", "B: continuous+paged"]
+        assert titles == ["A (your B): static+contiguous", "B (your A): continuous+paged"]
         for step in (5, first.recording.last_step):
             first.to_step(step)
             app.draw()
@@ -58,7 +58,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, te
         await settle(pilot)
         seconds = [round(seconds_at(player), 1) for player in (first, second)]
         assert f"A {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
-        ratio = large(f"×{seconds_at(first) / seconds_at(second):.1f}")
+        ratio = large(f"×{seconds_at(first) / seconds_at(second):.2f}")
         assert [row[1:][: len(ratio[0])] for row in drawn(app, "race")[:3]] == ratio
         notes = " ".join(" ".join(drawn(app, "race")[3:]).split())
         assert notes == verdict(first.recording, second.recording)

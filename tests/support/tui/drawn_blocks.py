@@ -9,9 +9,9 @@ from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL
 
 
 def ids_of(text: str) -> list[int]:
-    """Block ids of a text such as `3 9-12 8-5`."""
+    """Block ids of a text such as `3 9-12 8 down to 5`."""
     found: list[int] = []
-    for item in text.split():
+    for item in text.replace(" down to ", "-").split():
         first, _, last = item.partition("-")
         step = 1 if not last or int(last) >= int(first) else -1
         found += range(int(first), int(last or first) + step, step)

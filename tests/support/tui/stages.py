@@ -49,10 +49,10 @@ class Stage:
         tokenizer = FakeTokenizer(words=True)
         answers = {ask.request_id: tokenizer.encode(ask.answer) for ask in asks}
         config = EngineConfig(**options)
-        runner = FakeRunner(num_blocks, config.block_size, 100_000, answers=answers)
-        self.engine = LLMEngine(
-            config, runner, tokenizer, clock=VirtualClock(seconds_per_step=0.04)
-        )
+        longest = config.max_model_len or 100_000
+        runner = FakeRunner(num_blocks, config.block_size, longest, answers=answers)
+        clock = VirtualClock(seconds_per_step=0.04)
+        self.engine = LLMEngine(config, runner, tokenizer, clock=clock)
         self.header: LogHeader = self.engine.log_header()
         self.events: list[Event] = []
         self.engine.subscribe(self.events.append)

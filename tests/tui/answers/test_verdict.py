@@ -12,7 +12,8 @@ from minivllm.tui.answers.verdict import verdict, why_faster
     ("options", "counts", "cause"),
     [
         ({"kv_cache_allocator": "contiguous"}, {}, "kept 8 blocks reserved for each request, so"),
-        ({"batching": "sequential"}, {}, "served one request after another"),
+        ({"num_blocks": 11}, {"prefix_cache_hits": -3}, "11 blocks and forgot 3 tokens, which"),
+        ({"batching": "sequential", "kv_cache_allocator": "contiguous"}, {}, "one request after"),
         ({"batching": "static"}, {}, "waited until the whole batch had ended"),
         ({}, {"num_preemptions": 3}, "preempted 3 times"),
         ({"num_blocks": 11}, {"num_preemptions": 3}, "requests waited for them, and 3 more pre"),
@@ -32,6 +33,7 @@ def test_the_cause_names_the_slower_side(options, counts, cause, memory_pressure
     assert cause in one and "A" in one and "B " not in one.split(",")[0]
     assert cause in two and two == one.replace("A ", "b ").replace("A,", "b,").replace("B ", "a ")
     assert why_faster(fast, fast, 2.0, "AB").startswith("both took 0 steps, so only the time")
+    assert options or counts or why_faster(fast, slow, 2.0, "AB").endswith("shorter ones")
     assert "at once" not in one or f"only {header.num_usable_blocks // 8} fitted" in one
 
 
@@ -44,9 +46,7 @@ def test_the_verdict_on_two_recordings_names_the_faster_side_or_says_how_near_th
     slow, fast, near = recorded(1.0, max_num_seqs=1), recorded(1.0), recorded(1.01)
     assert verdict(slow, fast) == "B won: A runs at most 1 sequence at once."
     assert verdict(fast, slow).startswith("A won: B runs at most 1 sequence")
-    last = fast.all[-1].t
-    draw = f"Nobody won: A took {last:.2f} s and B {1.01 * last:.2f}"
-    assert verdict(fast, near).startswith(draw)
-    fast.all = fast.all[: len(fast.all) // 2]
-    fast._head, fast._num_folded = None, 0
+    said = f"Nobody won: A took {fast.all[-1].t:.2f} s and B {near.all[-1].t:.2f}"
+    assert verdict(fast, near).startswith(said)
+    fast.all, fast._head, fast._num_folded = fast.all[: len(fast.all) // 2], None, 0
     assert verdict(slow, fast) == "", "one of them has not ended"

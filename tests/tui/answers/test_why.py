@@ -79,8 +79,10 @@ def test_w_explains_the_most_notable_fact(memory_pressure, shared_prefix, stage,
     assert ask_why(waiting) == ask_why(waiting, sequence("r4.0"))
     end = folded(shared_prefix.run())
     says(ask_why(end), end.fold.step, 8, "smollm2")
-    full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
-    says(ask_why(full), 0, 8, "preempts")
+    asks = [ask(f"r{at}", f"{at} " * 28, "x " * 4, max_tokens=4) for at in range(2)]
+    for memory, words in (("paged", "scheduler preempts"), ("contiguous", "none is preempted")):
+        options = {"kv_cache_allocator": memory, "max_model_len": 32}
+        says(ask_why(folded(stage(asks, num_blocks=8, **options).run(1))), 0, 8, words)
     # Lost events come before anything else.
     pressed.apply(ev.Gap(pressed.fold.last_seq + 1, 19, 0.0, 12))
     says(ask_why(pressed), 12, "missing", 19)

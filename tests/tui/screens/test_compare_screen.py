@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from support.tui.driven_app import app_for, drawn, drive, press, show_screen, source_of
+from support.engine.random_runs import folded
+from support.tui.driven_app import app_for, drawn, drive, press, show_screen, source_of, told
 from support.tui.memory_recording import MemoryRecording, context_of
 from support.tui.shown import missing_from
 from textual.pilot import Pilot
@@ -33,9 +34,8 @@ def two(stage, ask):
 
 def side(panel: Side, context, width: int, height: int) -> list[str]:
     panel.context = context
-    transport = context.second if panel._is_second else context.transport
-    model = (transport or context.transport).view
-    return [text_of(line) for line in panel.lines(model, width, height)]
+    shown = (context.second if panel._is_second else None) or context.transport
+    return [text_of(line) for line in panel.lines(shown.view, width, height)]
 
 
 def compared(context, width: int, height: int) -> list[str]:
@@ -49,6 +49,17 @@ def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(tw
     for label, facts in (("A", ("≠ budget 64", "≠ slots 4")), ("B", ("≠ budget 16", "≠ slots 2"))):
         shown = "\n".join(side(Side(label, is_second=label == "B"), context, 110, 20))
         assert all(fact in shown for fact in facts) and shown.count("≠") == 2
+
+
+def test_both_maps_have_one_grid_where_the_pools_are_of_one_size(stage, ask) -> None:
+    asks, grids = [ask(f"r{at}", f"{at} " * 99, "x") for at in range(4)], []
+    runs = [stage(some, num_blocks=300).run() for some in (asks, asks[:1])]
+    context = context_of(runs[0], other=runs[1])
+    for at, run in enumerate(runs):
+        panel = Side("AB"[at], is_second=at == 1)
+        side(panel, context, 38, 11)
+        grids.append(panel._map._lay_out(folded(run), 38, 4))
+    assert grids[0] == grids[1]
 
 
 def test_two_recordings_are_named_by_what_differs_and_end_with_a_verdict(two) -> None:
@@ -132,8 +143,7 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     fields = {"output tokens": "generation_tokens", "tokens computed": "scheduled_tokens"}
     for name, field in fields.items():
         x, y = getattr(a, field), getattr(b, field)
-        assert x != y
-        assert re.search(rf"{name} +{x} +{y} +×{y / x:.2f}\b", text)
+        assert x != y and re.search(rf"{name} +{x} +{y} +×{y / x:.2f}\b", text)
     assert re.search(r"aborted +0 +0 +=", text)
     rows = iter(compared(context, 80, 6))
     next(row for row in rows if "B/A" in row)
@@ -148,7 +158,9 @@ def test_the_second_recording_goes_to_the_same_step(two) -> None:
         for words, number in (("3", 3), ("9", 9), ("4", 4)):
             await press(pilot, "g", *words, "enter")
             assert app.context.second.view.fold.step == number
-        shown = "\n".join(drawn(app, "comparison"))
-        assert missing_from(shown, "step 1", "output tokens", "B/A") == []
+        assert missing_from(" ".join(drawn(app, "comparison")), "step 1", "output tokens") == []
+        app.dashboard_screen.query_one("#side-b").focus()
+        await press(pilot, "w")
+        assert "of 2 free" in told(app)[0], "B has two slots"
 
     drive(app, script)

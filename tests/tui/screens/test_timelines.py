@@ -83,6 +83,9 @@ def test_the_bars_on_the_screen_are_the_phases(scenario) -> None:
             if others:
                 assert others[0].strip() == bar.replace(SIGNS["preempted"], " ").strip()
             assert not any(others[1:])
+    head, *shown = rows(Timelines(), model, 70, num + 1)
+    per_cell = 51 / (max(map(len, shown)) - head.index("steps"))
+    assert float(re.search(r"([\d.]+) per cell", head)[1]) == pytest.approx(per_cell, abs=0.1)
 
 
 @pytest.mark.parametrize("clock", ["virtual", "monotonic"])
@@ -108,8 +111,8 @@ def test_times_are_those_of_the_events_in_the_unit_of_the_clock(shared_prefix, c
         assert row.split()[2:5] == ["done", *times]
         panel.context = context_with(sequence(record.seq_id))
         words = " ".join(rows(panel, model, 90, 40))
-        is_in_steps = f"{first} steps to its first" in words or "1 step to its first" in words
-        assert is_in_steps == (clock == "virtual")
+        in_steps = f"{first} steps to its first" in words or "1 step to its first" in words
+        assert in_steps == (clock == "virtual")
         assert bool(re.search(r"\d(ms| ?s)\b", words)) == (clock == "monotonic")
 
 
@@ -144,9 +147,8 @@ def test_tokens_found_again_after_a_preemption_are_not_the_prompts(memory_pressu
         if isinstance(event, ev.RequestResumed) and event.num_cached_tokens:
             panel.context = context_with(sequence(event.seq_id))
             text = " ".join(rows(panel, model, 90, 40))
-            assert f"prompt tokens, {first[event.seq_id]} from the cache;" in text
-            again = f"{event.num_cached_tokens} tokens found again in the cache"
-            assert f"{again} after its preemption" in text
+            found = f"{event.num_cached_tokens} tokens found again in the cache after its"
+            assert f"prompt tokens, {first[event.seq_id]} from the cache;" in text and found in text
             num_checked += 1
     hits = model.fold.counters.prefix_cache_hits
     assert num_checked and hits == sum(first.values()), "the top line's hits count the same tokens"

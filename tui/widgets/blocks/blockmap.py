@@ -92,6 +92,8 @@ class BlockMap(Panel):
         """shows_words: draw blocks with their words under the map if there is room"""
         super().__init__(id=id)
         self._cards = BlockCards() if shows_words else None
+        self.beside: list[DashboardModel] = []
+        """Other maps of as many blocks, which have the same grid."""
 
     def title(self, model: DashboardModel, width: int) -> str:
         # Show nothing here that changes in each step: a new title repaints the whole panel.
@@ -151,10 +153,11 @@ class BlockMap(Panel):
     def _lay_out(self, model: DashboardModel, width: int, height: int) -> tuple[Grid, int]:
         """The grid and how many blocks it holds; with rows for words if the blocks leave them."""
         rows = _ROWS_OF_WORDS if self._cards is not None else ()
-        grids = [_lay_out_used(model, width, height - some) for some in rows if some < height]
+        models = [model, *self.beside]
+        grids = [_lay_out_used(models, width, height - some) for some in rows if some < height]
         grids = [found for found in grids if found[0].blocks_per_cell == 1]
         numbered = (found for found in grids if found[0].numbered)
-        return next(numbered, grids[0] if grids else _lay_out_used(model, width, height))
+        return next(numbered, grids[0] if grids else _lay_out_used(models, width, height))
 
 
 # (numbered, glyphs, gap) from the widest to the densest.
@@ -167,14 +170,15 @@ _SIZES = (
 )
 
 
-def _lay_out_used(model: DashboardModel, width: int, height: int) -> tuple[Grid, int]:
+def _lay_out_used(models: list[DashboardModel], width: int, height: int) -> tuple[Grid, int]:
     """The grid, and how many blocks it holds: all, or if they do not fit one by one, those that
     were ever used. Their number is rounded up, so that the grid seldom changes.
     """
-    ages, count = model.ages.blocks, len(model.fold.blocks)
+    known, count = [model.ages.blocks for model in models], len(models[0].fold.blocks)
     grid = lay_out(count, width, height)
     if grid.blocks_per_cell > 1:
-        num_used = next((at + 1 for at in reversed(range(count)) if ages[at] is not None), 0)
+        used = (at + 1 for at in reversed(range(count)) if any(ages[at] for ages in known))
+        num_used = next(used, 0)
         rounded = max(_FEWEST, 1 << (num_used - 1).bit_length()) if num_used else _FEWEST
         if rounded < count:
             return lay_out(rounded, width, max(height - 1, 1)), rounded

@@ -166,8 +166,7 @@ class Comparison(Panel):
         recordings = first.recording, second.recording
         if self._plans is None or self._recordings != recordings:
             self._plans, self._recordings = PlanSearch(*recordings), recordings
-        if self._plans.has_more or self._plans.parting is None:
-            self._plans.look(_has_ended(first), _has_ended(second))
+        self._plans.look(_has_ended(first), _has_ended(second))
         if self._plans.has_more:
             self.show_soon()
         lines = self._request(first.view, second.view, width)
@@ -185,13 +184,10 @@ class Comparison(Panel):
         if seq_id is None:
             return [line(width, ("no request is running in A or B", "muted"))]
         name = (f"{short_name(seq_id)}  ", "text*", sequence(seq_id))
-        tokens = []
-        for model in (a, b):
-            state = model.fold.sequences.get(seq_id)
-            tokens.append([] if state is None else state.output_token_ids)
-        states = [
-            _state_of(model, seq_id, is_race=self.context.race is not None) for model in (a, b)
-        ]
+        is_race = self.context.race is not None
+        found = [model.fold.sequences.get(seq_id) for model in (a, b)]
+        tokens = [state.output_token_ids if state else [] for state in found]
+        states = [_state_of(model, seq_id, is_race=is_race) for model in (a, b)]
         same = _same_tokens(*tokens) if all(tokens) else ("", "muted")
         return [
             line(width, (f"{label}  ", "accent*"), name, (state, "text"), *more)
@@ -210,8 +206,7 @@ class Comparison(Panel):
             ]
 
         is_timed = a.pace.is_timed and b.pace.is_timed
-        sides = first, second
-        times = [seconds_at(side) if is_timed else side.view.fold.step for side in sides]
+        times = [seconds_at(it) if is_timed else it.view.fold.step for it in (first, second)]
         pairs = zip(counters, times, strict=True)
         speed = [counter.generation_tokens / t if t else 0.0 for counter, t in pairs]
         waste = [100 * sample.waste if sample is not None else 0.0 for sample in usage]
@@ -292,7 +287,7 @@ def _same_tokens(a: list[int], b: list[int]) -> Span:
     both = min(len(a), len(b))
     parted = next((index for index in range(both) if a[index] != b[index]), None)
     if parted is None:
-        return f"   first {plural(both, 'token')} the same", "muted"
+        return f"   the same so far: {plural(both, 'token')}", "muted"
     return f"   texts differ from token {parted + 1}", "warn"
 
 

@@ -29,10 +29,8 @@ class RaceLine(Sentences, can_focus=False):
         if race is not None and race.state == "running":
             return [_progress(race, row, bound["race.cancel"].key_display)]
         if context.second is None:
-            row.put(f" {bound['race.start'].key_display} ", "accent*!")
-            row.put(
-                "  race two configurations on the requests of this run, side by side", "accent*"
-            )
+            words = "  race two configurations on the requests of this run, side by side"
+            row.put(f" {bound['race.start'].key_display} ", "accent*!").put(words, "accent*")
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
         notes = wrap(self.note(), width - 1) if self.note() else []
         return [*self._clock(width), *(line(width, (f" {note}", "warn")) for note in notes)]
@@ -60,17 +58,16 @@ class RaceLine(Sentences, can_focus=False):
         """What both sides have in common; at the end of a race also its result, large if it fits."""
         context = self.context
         if context.same == "second":
-            label, now = "Same second: ", f"{seconds_at(context.transport):,.2f} s"
+            label, now, other = "Same second: ", f"{seconds_at(context.transport):,.2f} s", "step"
         else:
-            label, now = "Same step: ", f"{context.transport.view.fold.step:,}"
-        other = "step" if context.same == "second" else "second"
+            label, now, other = "Same step: ", f"{context.transport.view.fold.step:,}", "second"
         bound = self.screen.bound["race.clock"]
         key = (f"{bound.key_display} ", "accent*"), (f"same {other}", "muted")
         clock = (label, "accent*"), (f"{now}  ", "text*"), *key
         if not self.is_over:
             return [line(width, (" ", "text"), *clock)]
         a, b = context.race.results
-        ratio, speed = f"×{a.seconds / b.seconds:.1f}", ("tokens/s", "good*")
+        ratio, speed = f"×{a.seconds / b.seconds:.2f}", ("tokens/s", "good*")
         waste = f"mean waste {a.waste:.0%} → {b.waste:.0%}  ", "good*"
         times = f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s  ", "text*"
         if not self.plain and self.app.size.height >= ROWS_FOR_TABS:

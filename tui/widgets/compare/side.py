@@ -28,8 +28,8 @@ class Side(Panel):
     HELP_TEXT = (
         "The state of a recording at the same step or second as the other (S), its policy, with"
         " ≠ where the other one differs, the last plan as a bar as wide as the token budget, the"
-        " block map, and in free rows the running sequences. Waste is memory that is allocated but"
-        " holds no token yet, as a share of all allocated memory."
+        " block map, and in free rows the running sequences. w answers for the side with the focus."
+        " Waste is memory that is allocated but holds no token, as a share of all allocated memory."
     )
 
     def __init__(self, label: str, *, is_second: bool, id: str | None = None) -> None:
@@ -43,9 +43,10 @@ class Side(Panel):
     def title(self, model: DashboardModel, width: int) -> str:
         race = self.context.race
         if self.context.behind is not None and race is not None:
-            return f"{self._label}: {clean(race.names[self._is_second])}"
+            yours = "" if race.names == race.asked else f" (your {'BA'[self._is_second]})"
+            return f"{self._label}{yours}: {clean(race.names[self._is_second])}"
         own, other = self._transports()
-        is_file = own is not None and own.source.status.state in ("recording", "indexing")
+        is_file = own.source.status.state in ("recording", "indexing")
         name = clean(Path(own.recording.name).stem) if is_file else ""
         name = name or ("the second one" if self._is_second else "this run")
         if other is None:
@@ -57,20 +58,18 @@ class Side(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
         self._map.context = self.context
-        header = None if other is None else other.recording.header
+        header, views = (None, []) if other is None else (other.recording.header, [other.view])
+        size = len(model.fold.blocks)
+        self._map.beside = [view for view in views if len(view.fold.blocks) == size]
         facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
         lines = self._state(model, own, other, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
         lines += facts[: max(min(height - len(lines) - 6, _MOST_FACTS), 1)]
-        if len(lines) < height:
-            lines += budget_bar(model, width, rows=1)
-        room = height - len(lines)
-        return [*lines, *self._map_and_slots(model, width, room)][:height]
+        lines += budget_bar(model, width, rows=1)
+        return [*lines, *self._map_and_slots(model, width, height - len(lines))][:height]
 
     def _map_and_slots(self, model: DashboardModel, width: int, room: int) -> list[Line]:
         """The block map and, in the free rows above its legend, the running sequences."""
-        if room <= 0:
-            return []
         rows = self._map.lines(model, width, room)
         num_drawn = next((at for at in range(len(rows) - 1, 0, -1) if rows[at - 1]), 0)
         size = model.max_num_seqs
@@ -78,31 +77,29 @@ class Side(Panel):
             rows[-1 - size : -1] = self._slots.lines(model, width, size)
         return rows
 
-    def _transports(self) -> tuple[Transport | None, Transport | None]:
-        if self.context is None:
-            return None, None
+    def _transports(self) -> tuple[Transport, Transport | None]:
         first, second = self.context.transport, self.context.second
         return (second, first) if self._is_second else (first, second)
 
     def _state(
         self,
         model: DashboardModel,
-        own: Transport | None,
+        own: Transport,
         other: Transport | None,
         width: int,
         height: int,
     ) -> list[Line]:
         """The numbers of this moment, in sentences if there is room and something to compare."""
         status, usage = self._status(model, own), usage_of(model)
-        if own is None or other is None or height < _ROOM_FOR_WORDS:
+        if other is None or height < _ROOM_FOR_WORDS:
             return packed(status, width, 9, gap=_GAP)[:3]
         waste = wasted(usage, model.header, width)
         rate = line(width, *speed(model, seconds_at(own)))
         return [rate, waste, *waiting(model, width), *packed(status, width, 9, gap=_GAP)[:1]]
 
-    def _status(self, model: DashboardModel, own: Transport | None) -> list[Line]:
+    def _status(self, model: DashboardModel, own: Transport) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
-        end = " ■ END" if own is not None and own.is_over else ""
+        end = " ■ END" if own.is_over else ""
         run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
         numbers = (
             (f"{counters.generation_tokens:,}", " tokens"),

@@ -208,7 +208,8 @@ def _head(model: DashboardModel, axis: Axis, last: int, part: str, width: int) -
         row.put(part, "warn", axis.indent - 15).put(" first   each  ", "muted")
     else:
         row.put(part, "warn", axis.indent)
-    scale = f", {axis.steps_per_cell:,} per cell" if axis.steps_per_cell > 1 else ""
+    per_cell = axis.steps_per_cell * axis.width / max(axis.columns, 1)  # as they are drawn
+    scale = f", {per_cell:,.1f}".removesuffix(".0") + " per cell" if per_cell > 1 else ""
     now = f"; now{model.pace.moment(model.fold.t)}" if model.pace.is_timed else ""
     return row.put(f"steps {axis.first:,} to {last:,}{scale}{now}", "muted").line()
 

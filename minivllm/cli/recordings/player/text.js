@@ -61,7 +61,7 @@ function crc32(bytes) {
   return ~crc >>> 0;
 }
 
-// Block ids in the given order, runs joined: `3 9-12 8-5 22`.
+// Block ids in the given order, runs joined: `3 9-12 8 down to 5 22`.
 export function idRanges(ids) {
   const runs = [];
   for (const id of ids) {
@@ -74,7 +74,7 @@ export function idRanges(ids) {
   return runs
     .map(([first, last]) =>
       first === last ? `${first}`
-        : Math.abs(last - first) === 1 ? `${first} ${last}` : `${first}-${last}`)
+        : `${first}${Math.abs(last - first) === 1 ? " " : last < first ? " down to " : "-"}${last}`)
     .join(" ");
 }
 
