@@ -1,10 +1,10 @@
 """The ticks of the time bar: they are exactly the hits, evictions and preemptions so far."""
 
 from support.tui.driven_app import app_for, drawn, drive, put, settle
+from support.tui.memory_recording import notable_numbers
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
-from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.app import DashboardApp
 
 KINDS = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
@@ -12,17 +12,12 @@ SIGNS = {"━": "", "─": "", "┷": "h", "┴": "h", "┯": "e", "┬": "e", "
 
 
 def ticks_of(events: list[ev.Event], width: int) -> list[str]:
-    """For each cell: h, e and p for the kinds of events that the slider passes in it.
-
-    Of notable neighbours of one kind in one step, only the first counts.
-    """
-    cells, last = [set() for _ in range(width)], None
-    for position, event in enumerate(events, 1):
-        if type(event) in KINDS and (event.step, type(event)) != last:
-            cell = min(position * width // len(events), width - 1)
-            cells[cell].add("hep"[KINDS.index(type(event))])
-        if type(event) in NOTABLE_KINDS:
-            last = event.step, type(event)
+    """For each cell: h, e and p for the kinds of notable events that the slider passes in it."""
+    cells = [set() for _ in range(width)]
+    for number in notable_numbers(events):
+        if (kind := type(events[number])) in KINDS:
+            cell = min((number + 1) * width // len(events), width - 1)
+            cells[cell].add("hep"[KINDS.index(kind)])
     return ["p" if "p" in cell else "".join(sorted(cell, reverse=True)) for cell in cells]
 
 
