@@ -211,7 +211,10 @@ class LookKeys:
             if answer:
                 await self._go_to(answer)
 
-        hint = "A step (412), a request by its name (ada), or a block (b9)."
+        hint = (
+            "A step (412), a block (b9), or a request (ada): where it arrives, or, while it is"
+            " preempted, where it was."
+        )
         self._app.push_screen(AskScreen("Go to", hint), go)
 
     async def _go_to(self, answer: str) -> None:
@@ -234,15 +237,14 @@ class LookKeys:
                 " like 412, ada or b9."
             )
         else:
-            before = transport.view.fold.step
+            before, does = transport.view.fold.step, ""
             if target.kind == "sequence":
-                # A sample or beam does not arrive: for it, the picture stays at this moment.
-                transport.to_request(target.key.removesuffix(".0"))
+                does = transport.to_sequence(target.key)
             self._engine.select(target)
             await self.open()
             if transport.view.fold.step < before:
                 self._app.tell(
-                    f"Back from step {before:,} to where {short_name(target.key)} arrives at"
+                    f"Back from step {before:,} to where {short_name(target.key)} {does} at"
                     f" step {transport.view.fold.step:,}: end returns to the newest step."
                 )
         self._app.draw()
