@@ -11,7 +11,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 _STYLES = ("good*", "accent*", "warn*")
 """Of the figures at the end of a run."""
 
-
 _NEXT = (
     ("race.start", "race it against static batching"),
     ("screen.choice", "how a word was chosen"),
@@ -79,7 +78,7 @@ class Summary(Sentences, can_focus=False):
         figures = Row(width).put(" ")
         for (number, label), style in zip(self._summary.figures, _STYLES, strict=False):
             if width_of(f"{number} {label}") <= figures.room:
-                figures.put(clean(number), style).put(f" {clean(label)}   ", "muted")
+                figures.put(clean(number), style).put(f" {clean(label)}", "muted").put("", width=3)
         sentences = [
             ((f" {row}", "text"),)
             for sentence in self._summary.lines
