@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
-from minivllm.text import clean, plural, short_name
+from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.decisions import deferral
@@ -85,8 +85,6 @@ class PlanSearch:
 
     def look(self, a_ended: bool, b_ended: bool) -> None:
         """Read up to a thousand events per side. a_ended, b_ended: that recording grows no more."""
-        if self.parting is not None:
-            return
         for side, ended in ((self._a, a_ended), (self._b, b_ended)):
             if not side.plans and side.has_more:
                 side.read()
@@ -166,11 +164,12 @@ class Comparison(Panel):
         recordings = first.recording, second.recording
         if self._plans is None or self._recordings != recordings:
             self._plans, self._recordings = PlanSearch(*recordings), recordings
-        if self._plans.has_more or self._plans.parting is None:
+        if self._plans.parting is None:
             self._plans.look(_has_ended(first), _has_ended(second))
         if self._plans.has_more:
             self.show_soon()
         lines = self._request(first.view, second.view, width)
+        lines += _free_queues(first.view, second.view, width)
         if height >= _ROOM_FOR_PLANS:
             lines = [*_parting(self._plans, width), *lines]
         figures = self._figures(first, second)
@@ -185,14 +184,11 @@ class Comparison(Panel):
         if seq_id is None:
             return [line(width, ("no request is running in A or B", "muted"))]
         name = (f"{short_name(seq_id)}  ", "text*", sequence(seq_id))
-        tokens = []
-        for model in (a, b):
-            state = model.fold.sequences.get(seq_id)
-            tokens.append([] if state is None else state.output_token_ids)
-        states = [
-            _state_of(model, seq_id, is_race=self.context.race is not None) for model in (a, b)
-        ]
-        same = _same_tokens(*tokens) if all(tokens) else ("", "muted")
+        known = (model.fold.sequences.get(seq_id) for model in (a, b))
+        tokens = [state.output_token_ids for state in known if state is not None]
+        is_race = self.context.race is not None
+        states = [_state_of(model, seq_id, is_race=is_race) for model in (a, b)]
+        same = _same_tokens(*tokens) if len(tokens) == 2 and all(tokens) else ("", "muted")
         return [
             line(width, (f"{label}  ", "accent*"), name, (state, "text"), *more)
             for label, state, more in zip("AB", states, ((), (same,)), strict=True)
@@ -210,8 +206,7 @@ class Comparison(Panel):
             ]
 
         is_timed = a.pace.is_timed and b.pace.is_timed
-        sides = first, second
-        times = [seconds_at(side) if is_timed else side.view.fold.step for side in sides]
+        times = [seconds_at(side) if is_timed else side.view.fold.step for side in (first, second)]
         pairs = zip(counters, times, strict=True)
         speed = [counter.generation_tokens / t if t else 0.0 for counter, t in pairs]
         waste = [100 * sample.waste if sample is not None else 0.0 for sample in usage]
@@ -229,6 +224,19 @@ class Comparison(Panel):
             *counted(_LAST),
             *counted(_DRAFTS if any(run.spec_decode_num_draft_tokens for run in counters) else {}),
         ]
+
+
+def _free_queues(a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
+    """Where two free queues part while the block maps are the same, which do not show them."""
+    if a.fold.free_queue == b.fold.free_queue or a.fold.blocks != b.fold.blocks:
+        return []
+    queues = [list(model.fold.free_queue) for model in (a, b)]
+    part = next((at for at, (x, y) in enumerate(zip(*queues, strict=False)) if x != y), 0)
+    words = (f"free queue from place {part + 1:,} on: ", "muted")
+    return [
+        line(width, (f"{label}  ", "accent*"), words, (id_ranges(queue[part:]), "warn*"))
+        for label, queue in zip("AB", queues, strict=True)
+    ]
 
 
 def _has_ended(transport: Transport) -> bool:

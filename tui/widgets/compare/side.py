@@ -55,11 +55,11 @@ class Side(Panel):
         return f"{self._label}: {', '.join([name, *how[:_NAMED]])}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        own, other = self._transports()
+        _, other = self._transports()
         self._map.context = self.context
         header = None if other is None else other.recording.header
         facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
-        lines = self._state(model, own, other, width, height)
+        lines = self._state(model, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
         lines += facts[: max(min(height - len(lines) - 6, _MOST_FACTS), 1)]
         if len(lines) < height:
@@ -84,15 +84,9 @@ class Side(Panel):
         first, second = self.context.transport, self.context.second
         return (second, first) if self._is_second else (first, second)
 
-    def _state(
-        self,
-        model: DashboardModel,
-        own: Transport | None,
-        other: Transport | None,
-        width: int,
-        height: int,
-    ) -> list[Line]:
+    def _state(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         """The numbers of this moment, in sentences if there is room and something to compare."""
+        own, other = self._transports()
         status, usage = self._status(model, own), usage_of(model)
         if own is None or other is None or height < _ROOM_FOR_WORDS:
             return packed(status, width, 9, gap=_GAP)[:3]
@@ -156,7 +150,6 @@ def policy_of(header: LogHeader) -> dict[str, str]:
 _ALWAYS_SHOWN = (
     "memory", "batching", "prefill", "budget", "slots", "order", "prefix cache", "blocks",
 )  # fmt: skip
-
 
 _NAMELESS, _NAMED = ("memory", "batching"), 2
 """Options whose values say what they are, and how many options a title has."""
