@@ -81,6 +81,15 @@ def test_hints_come_one_by_one_and_are_counted(file, capsys):
     assert hints == {"block-pool": 3} and len(told) == len(exercises())
 
 
+def test_in_a_terminal_lines_break_between_words(home, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for action in ("start", "check", "hint"):
+        main(["exercise", action, "block-pool"])
+        rows = capsys.readouterr().out.splitlines()
+        assert not [row for row in rows if len(row) > 60 and " " in row[8:].strip()]
+
+
 def test_the_demo_runs_on_the_students_code_or_says_why_it_cannot(file, capfd):
     file.write_text(
         SOURCE + "\n\nBlockPool.pop_free_block = lambda self: print('a student') or 7\n"
