@@ -177,6 +177,7 @@ class DashboardApp(Dashboard):
 
     async def _open(self) -> None:
         """Open the first screen. From now on, there is an engine or a recording to draw."""
+        self.close_sentences()  # that the model is loading
         if self.context.lesson is not None:
             self._first_screen = "lesson"
             self.bind("0", "screen('lesson')", description="Lesson", show=False)

@@ -39,11 +39,8 @@ def test_a_sentence_stays_two_seconds_and_the_most_notable_one_follows():
 def test_no_sentence_is_held_after_a_jump_or_at_a_standstill(memory_pressure):
     (panel := Narrator()).context = context_of(memory_pressure.run(), 0)
     transport = panel.context.transport
-    early, newest, transport.now = (
-        transport.recording.view_at_event(400),
-        transport.recording.head,
-        0.0,
-    )
+    early, newest = transport.recording.view_at_event(400), transport.recording.head
+    transport.now = 0.0
 
     def told(model: DashboardModel, state: str = "live", quiet: float = 0.0) -> str:
         transport.state, transport.quiet_seconds = state, quiet
@@ -59,7 +56,7 @@ def test_the_line_is_of_the_last_steps_and_else_says_what_to_watch(shared_prefix
     run, panel, shown = shared_prefix.run(), Narrator(), 0
     panel.context = context_of(run, 0)
     panel.context.watch = "How blocks are shared."
-    for at in range(0, len(run.events), 9):
+    for at in (*range(0, len(run.events), 9), *range(len(run.events), -1, -33)):
         panel.context.transport.to_position(at)
         model = panel.context.transport.view
         (row,) = rows(panel, model)
@@ -68,15 +65,6 @@ def test_the_line_is_of_the_last_steps_and_else_says_what_to_watch(shared_prefix
         assert row.startswith(f" step {told[-1]} " if is_news else " Watch: How"), at
         shown += bool(is_news)
     assert shown
-
-
-def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
-    narration = Narration()
-    everything = [ARRIVES, PREEMPTED, ENTERS, TAKES]
-    assert narration.look(everything, 0.0, None) is ENTERS
-    assert narration.look(everything[:2], 0.1, None) is PREEMPTED
-    assert narration.look(everything[:1], 0.2, None) is ARRIVES
-    assert narration.look([], 0.3, None) is None
 
 
 def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pressure):

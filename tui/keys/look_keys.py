@@ -211,10 +211,7 @@ class LookKeys:
             if answer:
                 await self._go_to(answer)
 
-        hint = (
-            "A step (412), a block (b9), or a request (ada): where it arrives, or, while it is"
-            " preempted, where it was."
-        )
+        hint = "A step (412), a block (b9) or a request (ada: its preemption or its arrival)."
         self._app.push_screen(AskScreen("Go to", hint), go)
 
     async def _go_to(self, answer: str) -> None:
@@ -237,9 +234,8 @@ class LookKeys:
                 " like 412, ada or b9."
             )
         else:
-            before, does = transport.view.fold.step, ""
-            if target.kind == "sequence":
-                does = transport.to_sequence(target.key)
+            before = transport.view.fold.step
+            does = transport.to_sequence(target.key) if target.kind == "sequence" else ""
             self._engine.select(target)
             await self.open()
             if transport.view.fold.step < before:

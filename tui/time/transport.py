@@ -157,9 +157,7 @@ class Transport:
         self.state = "paused"
 
     def to_sequence(self, seq_id: str) -> str:
-        """Go to a sequence's preemption, if it is preempted now, or to the arrival of its request;
-        return which of them: `is preempted`.
-        """
+        """Go to the preemption of a sequence that is preempted, else to its arrival; say which."""
         record = self.view.ledger.sequences.get(seq_id)
         if record is not None and record.phase == "preempted":
             self.to_step(record.preemption.step)

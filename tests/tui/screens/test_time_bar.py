@@ -5,7 +5,6 @@ from support.tui.memory_recording import notable_numbers
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
-from minivllm.tui.app import DashboardApp
 
 KINDS = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
 SIGNS = {"━": "", "─": "", "┷": "h", "┴": "h", "┯": "e", "┬": "e", "┿": "he", "┼": "he"}
@@ -21,16 +20,6 @@ def ticks_of(events: list[ev.Event], width: int) -> list[str]:
     return ["p" if "p" in cell else "".join(sorted(cell, reverse=True)) for cell in cells]
 
 
-def check_the_ticks(app: DashboardApp, events: list[ev.Event]) -> None:
-    shown, count = drawn(app, "timeline")[0], len(app.context.transport.recording)
-    width = shown.index(" step ") - 1
-    expected = ticks_of(events[:count], width)
-    for cell, sign in enumerate(shown[1 : 1 + width]):
-        if sign != "●":
-            assert ("p" if sign == "↺" else SIGNS[sign]) == expected[cell], (cell, shown)
-            assert sign in "↺━┷┯┿" or cell > shown.index("●") - 1
-
-
 def test_the_ticks_are_those_of_the_recording_as_it_grows(memory_pressure) -> None:
     stage = memory_pressure.run()
     events = list(stage.events)
@@ -44,7 +33,12 @@ def test_the_ticks_are_those_of_the_recording_as_it_grows(memory_pressure) -> No
             for part in (0.0, 0.4, 1.0):
                 app.time_keys.slide(part)
                 await settle(pilot)
-                check_the_ticks(app, events)
+                shown, count = drawn(app, "timeline")[0], len(app.context.transport.recording)
+                expected = ticks_of(events[:count], width := shown.index(" step ") - 1)
+                for cell, sign in enumerate(shown[1 : 1 + width]):
+                    if sign != "●":
+                        assert ("p" if sign == "↺" else SIGNS[sign]) == expected[cell], shown
+                        assert sign in "↺━┷┯┿" or cell > shown.index("●") - 1
         assert set("┯↺") <= set(drawn(app, "timeline")[0])
 
     drive(app, script, (80, 24))

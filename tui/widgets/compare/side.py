@@ -192,7 +192,7 @@ def speed(model: DashboardModel, seconds: float) -> list[Span]:
 def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:
     """How much of the allocated memory holds no token, in blocks, memory and percent."""
     if usage is None or not usage.allocated:
-        return line(width, ("no block is in use", "muted"))
+        return line(width, ("no sequence is running", "muted"))
     taken, empty = (
         slots / header.block_size for slots in (usage.allocated, usage.allocated - usage.used)
     )

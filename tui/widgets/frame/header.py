@@ -93,7 +93,9 @@ class Header(Panel, can_focus=False):
         alone = control is None and self.context.lesson is None
         if alone and transport.quiet_seconds >= _QUIET_SECONDS:
             # The writer may be idle or dead: a file does not show which.
-            return f"● LIVE, no event for {_duration(int(transport.quiet_seconds))}", "warn*"
+            quiet = int(transport.quiet_seconds)
+            time = f"{quiet} s" if quiet < 60 else f"{quiet // 60} min"
+            return f"● LIVE, no event for {time}", "warn*"
         return "● LIVE", "good*"
 
     def _paused(self, width: int) -> str:
@@ -178,10 +180,6 @@ def _opens(screen: str, *spans: Span) -> list[Span]:
 
 def _running(command_id: str) -> str:
     return f"app.command('{command_id}')"
-
-
-def _duration(seconds: int) -> str:
-    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
 
 
 def _count(count: int, word: str) -> list[Span]:

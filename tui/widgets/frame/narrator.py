@@ -43,13 +43,11 @@ class Narrator(Panel, can_focus=False):
 
     def _motion(self) -> str | None:
         """How the picture moves; None while it stands still."""
-        transport, control = self.context.transport, self.context.engine
-        is_still = transport.state == "paused" or self.context.shows_the_end
+        transport, engine = self.context.transport, self.context.engine
         if transport.state == "live":
-            is_still |= transport.quiet_seconds >= 1 or (
-                control is not None and control.state().paused
-            )
-        return None if is_still else transport.state
+            stops = transport.quiet_seconds >= 1 or (engine is not None and engine.state().paused)
+            return None if stops or self.context.shows_the_end else "live"
+        return None if transport.state == "paused" else "playing"
 
     def _stop_of(self, tour: Tour, width: int) -> list[Line]:
         bound = self.screen.bound.get(tour.stop.command)
