@@ -177,6 +177,7 @@ class DashboardApp(Dashboard):
 
     async def _open(self) -> None:
         """Open the first screen. From now on, there is an engine or a recording to draw."""
+        self.close_sentences()  # that the model is loading
         if self.context.lesson is not None:
             self._first_screen = "lesson"
             self.bind("0", "screen('lesson')", description="Lesson", show=False)
@@ -203,8 +204,7 @@ class DashboardApp(Dashboard):
         changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)
         if self.context.behind is not None:
             changed |= self.context.transport.tick(now, SECONDS_OF_EVENTS)
-        if self._first_step and self._go_to_first_step():
-            changed = True
+        changed |= bool(self._first_step) and self._go_to_first_step()
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
         self.time_keys.tick()
@@ -286,7 +286,7 @@ class DashboardApp(Dashboard):
         loss = None if self.context.recorder is None else self.context.recorder.loss
         status = transport.source.status
         told = tuple(told.identity for told in self._notifications)
-        seen = status, transport.state, badge, loss, told
+        seen = status, transport.state, transport.quiet_seconds >= 1, badge, loss, told
         changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed
@@ -336,20 +336,13 @@ class _Notices:
         control = self._context.control
         if control is not None and (refused := control.messages()):
             self._tell(" ".join(refused))
-        self._look_at_the_source()
-        self._look_at_the_recorder()
-
-    def _look_at_the_source(self) -> None:
-        """Report a lost, ended or damaged source in full: the top line has too little room."""
-        status = self._context.own.source.status
+        status, recorder = self._context.own.source.status, self._context.recorder
+        # A lost, ended or damaged source is reported in full: the top line has too little room.
         if status.state != self._trouble and status.text and status.state != "indexing":
             # The user is looking at the old engine's past, so do not jump to the new engine.
             new = "The server runs another engine now; press end to follow it."
             self._tell(new if status.replaced else clean(status.text))
         self._trouble = status.state if status.text else None
-
-    def _look_at_the_recorder(self) -> None:
-        recorder = self._context.recorder
         if recorder is not None and recorder.loss is not None and not self._reported_loss:
             self._reported_loss = True
             self._tell(

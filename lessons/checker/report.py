@@ -21,7 +21,7 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         return
     if result.is_untouched and first_todo is not None:
         expected = "This failure is expected, and nothing is broken"
-        yield f"{expected}: open {file}, line {first_todo}, and write what is missing.\n"
+        yield from (f"{expected}: open {file}, line {first_todo}, and write what is missing.", "")
     for outcome in result.behaviours:
         is_shown = outcome.behaviour.name == VISIBLE and not outcome.passed
         why = f": {yours_at(outcome.counterexample)}" if is_shown else ""

@@ -54,12 +54,17 @@ def show(text: str, stream: TextIO | None = None) -> None:
     stream.flush()
 
 
-def fill(text: str, indent: int = 0, stream: TextIO | None = None) -> str:
-    """Wrap a line between its words for a terminal. A pipe gets one line."""
+def fill(text: str, indent: int | None = None, stream: TextIO | None = None) -> str:
+    """Wrap a line between its words for a terminal. A pipe gets one line.
+
+    indent: of further rows; by default, the first word stays alone if it has a gap behind it
+    """
     if not (stream or sys.stdout).isatty():
         return text
     width = max(shutil.get_terminal_size().columns, 20)
-    return textwrap.fill(text, width, subsequent_indent=" " * indent)
+    below = " " * (re.match(" *([^ ]+  +)?", text).end() if indent is None else indent)
+    whole = {"break_long_words": False, "break_on_hyphens": False}  # names of files and options
+    return textwrap.fill(text, width, subsequent_indent=below, **whole)
 
 
 def print_json(value: object) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.engine_fakes import WatchedEngine
+from support.tui.memory_recording import notable_numbers
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
@@ -85,16 +86,10 @@ def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_gr
     assert list(recording.events(0, len(recording))) == events
 
 
-def slow_notable(events: list[Event]) -> list[int]:
-    """The first of each kind in a step."""
-    kinds = [(e.step, type(e), i) for i, e in enumerate(events) if type(e) in NOTABLE_KINDS]
-    return [now[2] for before, now in pairwise([(None, None, -1), *kinds]) if before[:2] != now[:2]]
-
-
 def test_every_answer_of_the_index_equals_a_search_through_all_events(tmp_path):
     header, events = trace(1)
     recording = Recording(written(tmp_path, file_of(header, events)))
-    steps, notable = [event.step for event in events], slow_notable(events)
+    steps, notable = [event.step for event in events], notable_numbers(events)
     assert (recording.first_step, recording.last_step) == (steps[0], steps[-1])
     for step in range(-1, steps[-1] + 3):
         assert recording.step_begin(step) == sum(other < step for other in steps)

@@ -15,6 +15,7 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Figure
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.widgets.frame.panel import Panel
@@ -69,6 +70,8 @@ def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_
         assert panel(app, "summary").border_title == "Finished"
         numbers, *rest = drawn(app, "summary")
         assert "42 hits   71% cached" in numbers
+        tops = [text_of(panel(app, "summary").rows(width)[0]) for width in range(40)]
+        assert not [top for top in tops if "…" in top], "a figure that does not fit is left out"
         *rest, keys = rest
         assert " ".join(rest).split() == " ".join(sentences).split()
         assert all(words in keys for words in ("R race", "7 how", "q leave"))

@@ -10,7 +10,7 @@ from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
 from minivllm.tui.draw.digits import large
-from minivllm.tui.draw.lines import NARROW
+from minivllm.tui.draw.lines import NARROW, wrap_tail
 
 HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
 
@@ -69,6 +69,9 @@ def test_a_tail_ends_with_the_newest_text_within_its_room(text: str, width: int)
         assert text.endswith(shown)
         # Steadiness costs at most a third of the room, or a word.
         assert cell_len(shown) >= width // 2 - 4 or cell_len(text) <= width
+    rows, words = wrap_tail(clean(text), width, 3), clean(text).replace(" ", "")
+    assert all(cell_len(row) <= width for row in rows)
+    assert words.endswith("".join(rows).removeprefix("…").replace(" ", ""))
 
 
 def test_a_character_that_is_taken_for_narrow_takes_one_cell() -> None:

@@ -224,7 +224,9 @@ def _shared(model: DashboardModel, block_id: int) -> str:
     for way, steps in ways.items():
         were = f"{'was' if len(steps) == 1 else 'were'} " if way == "forked" else ""
         if steps:
-            reasons.append(f"{list_names(steps)} {were}{way} {_in_steps(steps)}")
+            first, last = min(steps.values()), max(steps.values())
+            when = f"in step {first:,}" if first == last else f"in steps {first:,} to {last:,}"
+            reasons.append(f"{list_names(steps)} {were}{way} {when}")
     because = ", and ".join(reasons) or "how they got it is no longer in memory"
     lease = " and a lease of another engine" if _is_leased(model, block_id) else ""
     return (
@@ -261,11 +263,6 @@ def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
         f"{max(written, 0):,} of its {plural(size, 'token')} are written, and the next"
         " sequence that writes into it copies it first"
     )
-
-
-def _in_steps(by_sequence: dict[str, int]) -> str:
-    steps = sorted(set(by_sequence.values()))
-    return f"in step {steps[0]:,}" if len(steps) == 1 else f"in steps {steps[0]:,} to {steps[-1]:,}"
 
 
 def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:

@@ -63,7 +63,8 @@ def _waiting(
         return f"{name} {_loads(model, seq_id, sequence)}; the requests behind it may pass."
     if position <= considered and own is not None and own[0] in PASSED_REASONS:
         return f"{name} {reason_to_wait(model, *own)}; the requests behind it may pass."
-    reason = _first_waits(model, first)
+    kept_out = model.fold.sequences[first].deferred
+    reason = "" if kept_out is None else reason_to_wait(model, *kept_out)
     said = [*_preempted(sequence, record, name)]
     if position > considered:
         who = short_name(first)
@@ -86,11 +87,6 @@ def _loads(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str:
     if (load := model.fold.loads.get(seq_id)) is not None:
         why = phrase("waits.waiting_for_remote_kvs", need=len(load.block_ids))
     return f"{why}. It owns {plural(len(sequence.block_table), 'block')} and slot {sequence.slot}"
-
-
-def _first_waits(model: DashboardModel, seq_id: str) -> str:
-    deferred = model.fold.sequences[seq_id].deferred
-    return "" if deferred is None else reason_to_wait(model, *deferred)
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:

@@ -19,7 +19,8 @@ def with_wait(model: DashboardModel, seq_id: str, said: str) -> str:
     record, fold = model.ledger.sequences.get(seq_id), model.fold
     if seq_id in fold.waiting:
         deferred = fold.sequences[fold.waiting[model.considered()]].deferred
-        return said + (_OPTIONS.get(deferred[0], "") if deferred else "")
+        owns_all = fold.sequences[seq_id].slot is not None
+        return said + (_OPTIONS.get(deferred[0], "") if deferred and not owns_all else "")
     untils = [*record.phases[1:], record.end or fold] if record else []
     pairs = zip(record.phases if record else [], untils, strict=True)
     waits = [pair for pair in pairs if pair[0].phase in ("queued", "preempted")]

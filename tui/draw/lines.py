@@ -188,12 +188,9 @@ def wrap_tail(text: str, width: int, height: int) -> list[str]:
     if not cut and len(rows) <= height:
         return rows
     rows = rows[-height:] if height > 0 else []
-    return [_with_ellipsis(rows[0], width), *rows[1:]] if rows else []
-
-
-def _with_ellipsis(row: str, width: int) -> str:
-    row = "…" + row
-    return row if cell_len(row) <= width else chop_cells(row, width)[0]
+    if rows and cell_len(rows[0]) >= width:  # without its first word, there is room
+        rows[0] = rows[0][rows[0].find(" ") + 1 or 1 :]
+    return [f"…{rows[0]}", *rows[1:]] if rows else []
 
 
 def _wrap_line(text: str, width: int) -> list[str]:

@@ -217,7 +217,7 @@ class LookKeys:
             if answer:
                 await self._go_to(answer)
 
-        hint = "A step (412), a request by its name (ada), or a block (b9)."
+        hint = "A step (412), a block (b9) or a request (ada: its preemption or its arrival)."
         self._app.push_screen(AskScreen("Go to", hint), go)
 
     async def _go_to(self, answer: str) -> None:
@@ -240,14 +240,12 @@ class LookKeys:
             )
         else:
             before = transport.view.fold.step
-            if target.kind == "sequence":
-                # A sample or beam does not arrive: for it, the picture stays at this moment.
-                transport.to_request(target.key.removesuffix(".0"))
+            does = transport.to_sequence(target.key) if target.kind == "sequence" else ""
             self._engine.select(target)
             await self.open()
             if transport.view.fold.step < before:
                 self._app.tell(
-                    f"Back from step {before:,} to where {short_name(target.key)} arrives at"
+                    f"Back from step {before:,} to where {short_name(target.key)} {does} at"
                     f" step {transport.view.fold.step:,}: end returns to the newest step."
                 )
         self._app.draw()

@@ -66,6 +66,7 @@ PHRASES = {
     "queue.new": "new",
     "queue.behind": "behind {name}",
     "queue.slot": "a slot is free now: next step",
+    "queue.loaded": "loaded, waits for a token of the budget",
 }
 
 

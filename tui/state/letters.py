@@ -50,7 +50,8 @@ class Letters(msgspec.Struct):
         if self.num_free == 0:
             return
         self.num_free -= 1
-        letter = self._fresh(seq_id) or self._oldest()
+        ended = (known for known, holder in self.holders.items() if holder not in self.live)
+        letter = self._fresh(seq_id) or next(ended)  # was given longest ago
         self.given.pop(self.holders.pop(letter, None), None)
         self._colour(letter, seq_id, wanted=ALPHABET.index(letter) % NUM_HUES)
         self.given[seq_id], self.holders[letter] = letter, seq_id
@@ -66,10 +67,6 @@ class Letters(msgspec.Struct):
             wanted = name[0].lower() + ALPHABET if first else name[0].upper() + ALPHABET[::-1]
         unused = (letter for letter in wanted if letter in ALPHABET and letter not in self.holders)
         return next(unused, None)
-
-    def _oldest(self) -> str:
-        """The letter of an ended sequence that was given longest ago."""
-        return next(letter for letter, holder in self.holders.items() if holder not in self.live)
 
     def _colour(self, letter: str, seq_id: str, wanted: int) -> None:
         self.hues.pop(letter, None)

@@ -9,30 +9,33 @@ STEPS_TO_AGE = 30
 
 
 class Narration:
-    """Chooses the decision to show, so that each one can be read."""
-
     def __init__(self, begins_after: float = 0.0) -> None:
         """begins_after: seconds to read what the run demonstrates"""
         self._begins_after = begins_after
         self.shown: Decision | None = None
         self._until: float | None = None
         """Before this time, the sentence stays while the picture moves on."""
+        self._motion: str | None = None
 
-    def is_old(self, step: int, now: float, *, paused: bool) -> bool:
-        return step - self.shown.step > STEPS_TO_AGE and (paused or now >= self._until)
+    def is_old(self, step: int, now: float) -> bool:
+        return step - self.shown.step > STEPS_TO_AGE and now >= self._until
 
-    def look(self, decisions: list[Decision], now: float, *, paused: bool) -> Decision | None:
-        """While the picture moves, the most notable decision since the last one; when paused, that
-        of the last step that has one.
+    def look(self, decisions: list[Decision], now: float, motion: str | None) -> Decision | None:
+        """While the picture moves, the most notable decision since the last one; when it stands
+        still or has jumped, that of the last step that has one.
+
+        motion: `live`, `playing`, or None while it stands still; a change of it is a jump
         """
         if self._until is None:
-            self._until = now + self._begins_after
+            self._until, self._motion = now + self._begins_after, motion
+        goes_on = motion is not None and motion == self._motion
+        self._motion = motion
         told = [decision for decision in decisions if decision.rank >= 0]
         if self.shown is not None and (not told or told[-1].seq < self.shown.seq):
             self.shown = None  # the picture has moved back
-        if not paused and now < self._until:
+        if goes_on and now < self._until:
             return self.shown
-        if self.shown is None or paused:
+        if self.shown is None or not goes_on:
             newer = [decision for decision in told if decision.step == told[-1].step]
         else:
             newer = [decision for decision in told if decision.seq > self.shown.seq]
@@ -40,5 +43,5 @@ class Narration:
             newer = [decision for decision in newer if decision.step >= recent]
         if newer:
             self.shown = max(newer, key=lambda decision: (decision.rank, decision.seq))
-            self._until = now + SECONDS_TO_READ
+            self._until = now + SECONDS_TO_READ * (motion is not None)
         return self.shown

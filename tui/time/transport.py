@@ -121,7 +121,7 @@ class Transport:
 
     def step(self, by: int) -> None:
         """Go to the end of the next or previous step; inside a step, to the step's end or start."""
-        here = self._step_here()
+        here = self.recording.step_of(max(self.position - 1, 0))
         is_torn = self.state == "live" and self.view.steps.current is not None
         if by < 0 or is_torn:  # a live step that is not over is no place to stay
             self.to_position(self.recording.step_begin(here) if self.position else 0)
@@ -156,18 +156,18 @@ class Transport:
         self._move(position)
         self.state = "paused"
 
-    def to_request(self, request_id: str) -> bool:
-        """Go to the arrival of a request; return False if it has not arrived."""
-        index = self.recording.arrival(request_id)
-        if index is not None:
+    def to_sequence(self, seq_id: str) -> str:
+        """Go to the preemption of a sequence that is preempted, else to its arrival; say which."""
+        record = self.view.ledger.sequences.get(seq_id)
+        if record is not None and record.phase == "preempted":
+            self.to_step(record.preemption.step)
+            return "is preempted"
+        # A sample or beam does not arrive: for it, the picture stays at this moment.
+        if (index := self.recording.arrival(seq_id.removesuffix(".0"))) is not None:
             self.to_position(index + 1)
-        return index is not None
+        return "arrives"
 
     # ---- internals ----
-
-    def _step_here(self) -> int:
-        first = self.recording.first_step
-        return self.recording.step_of(self.position - 1) if self.position else first
 
     def _move(self, position: int) -> None:
         position = min(max(position, 0), len(self.recording))

@@ -67,8 +67,9 @@ def comment_on(exercise: Exercise, answer: BugAnswer) -> str:
     (step, rule), tests = answer, tests_of(exercise, answer)
     if not tests:
         return f"Nothing in step {step} puts {rule} to the test."
-    last = f"the last of {len(tests)} events that put it to the test is {words_of(tests[-1])}"
-    return f"Step {step} is not the first to break {rule}: {last}."
+    its = f"the last of {len(tests)} events that put" if tests[1:] else "the only event that puts"
+    test = f"{its} it to the test is {words_of(tests[-1])}"
+    return f"Step {step} is not the first to break {rule}: {test}."
 
 
 def events_in(recording: Path) -> list[dict[str, Any]]:

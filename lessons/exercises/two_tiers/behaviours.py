@@ -5,7 +5,6 @@ from typing import Any
 
 from minivllm.clock import VirtualClock
 from minivllm.core.request import Request
-from minivllm.core.scheduler_output import BlockCopy
 from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
 from minivllm.kv_transfer import host_tier
@@ -87,9 +86,9 @@ def _tell(case: Case) -> Lines:
         held = [copy.block_hash and copy.block_hash.hex()[:4] for copy in connector.pool.blocks]
         pinned = [copy.block_id for copy in connector.pool.blocks if copy.ref_cnt]
         yield (
-            f"{sequence.token_ids}: {hits} tokens in the prefix cache, then {found} in the host's"
-            f" memory, which holds {held}; pinned {pinned}; free in the pool, next first:"
-            f" {manager.pool.free_queue.ids()}"
+            f"{sequence.token_ids} in blocks of {case['block_size']}: {hits} tokens in the prefix"
+            f" cache, then {found} in the host's memory, which holds {held}; pinned {pinned}; free"
+            f" in the pool, next first: {manager.pool.free_queue.ids()}"
         )
 
 
@@ -127,9 +126,7 @@ class _ToyHost(host_tier.Copier):
     def __init__(self, runner: Any, block_size: int) -> None:
         self._kv, self._size, self._held = runner._kv, block_size, {}
 
-    def copy(
-        self, stores: list[BlockCopy], loads: list[BlockCopy], overwritten: bool
-    ) -> "_ToyHost":
+    def copy(self, stores: host_tier.Copies, loads: host_tier.Copies, overwritten: bool) -> Any:
         for at in range(self._size):
             for copy in stores:
                 self._held[copy.dst, at] = self._kv.get(copy.src * self._size + at, 0)

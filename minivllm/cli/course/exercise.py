@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from minivllm.cli import INTERRUPTED, USAGE_ERROR, Parser, add_command, main, recordings
@@ -24,7 +25,6 @@ from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.pieces import collect, digest_of, write_modules
 from minivllm.lessons.checker.report import report as lines_of
-from minivllm.lessons.checker.result import Result
 from minivllm.lessons.checker.watch import watch
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
@@ -112,13 +112,13 @@ def _begin(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
     workspace = Workspace(args.workspace)
     file = workspace.start(exercise)
     about = f"lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes} minutes"
-    print(f"{exercise.title} ({about})")
+    print(fill(f"{exercise.title} ({about})"))
     print(f"Read   {file.with_name('README.md')}")
     if exercise.finds_bug:
         print(f"Watch  minivllm exercise demo {exercise.name}   (opens the recording)")
     what = exercise.symbol or "step and rule"
-    print(f"Write  {file}, line {workspace.first_todo(exercise)}: {what}")
-    print(f"Check  minivllm exercise check {exercise.name}   (it fails at first, as it should)")
+    print(fill(f"Write  {file}, line {workspace.first_todo(exercise)}: {what}"))
+    print(fill(f"Check  minivllm exercise check {exercise.name}   (fails at first, as it should)"))
     return 0
 
 
@@ -162,9 +162,13 @@ def _check(args: argparse.Namespace) -> int:
 def _check_once(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
     workspace = Workspace(args.workspace)
     result = check(exercise, workspace.submission(exercise), seed=args.seed)
-    print(*lines_of(result, workspace.first_todo(exercise)), sep="\n")
+    print(*map(fill, lines_of(result, workspace.first_todo(exercise))), sep="\n")
     if not (result.passed or result.is_untouched):
-        _print_link(result, workspace.folder(exercise) / ".diff")
+        with suppress(ExerciseError):  # no run with events fails, so there is none to show
+            found = write_difference(result, workspace.folder(exercise) / ".diff")
+            page = found.engine.with_name("difference.html")
+            recordings.write_page(page, [found.engine, found.yours], found.step, whole=False)
+            print(f"In a browser, at step {found.step}: {page.resolve().as_uri()}")
     try:
         Progress().note_check(exercise.name, result.passed, digest_of(exercise, result.file))
     except LessonError as error:  # the progress is not saved, but the check has a result
@@ -174,24 +178,13 @@ def _check_once(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
     return result.exit_status
 
 
-def _print_link(result: Result, folder: Path) -> None:
-    """Write a page with the failing run beside the engine's, if a run with events fails."""
-    try:
-        found = write_difference(result, folder)
-    except ExerciseError:
-        return  # no run with events fails
-    page = folder / "difference.html"
-    recordings.write_page(page, [found.engine, found.yours], found.step, whole=False)
-    print(f"In a browser, at step {found.step}: {page.resolve().as_uri()}")
-
-
 def _hint(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     taken = Progress().read().exercises.get(exercise.name)
     number = min((taken.hints if taken else 0) + 1, len(exercise.hints))
     Progress().note_hint(exercise.name, number)
     for index, hint in enumerate(exercise.hints[:number], 1):
-        print(f"Hint {index} of {len(exercise.hints)}: {hint}")
+        print(fill(f"Hint {index} of {len(exercise.hints)}: {hint}"))
     return 0
 
 
@@ -205,7 +198,7 @@ def _diff(args: argparse.Namespace) -> int:
     with Worker(exercise) as worker, worker.opened(file) as ask:
         result = run_behaviours(exercise, file, ask, args.seed)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
-    print(found.sentence)
+    print(fill(found.sentence))
     return _show(args, [found.engine, found.yours], found.step, found.sentence)
 
 

@@ -23,6 +23,8 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "split-kv": ("--attention-backend", "torch"),
     "paged-attention-triton": ("--attention-backend", "triton:naive"),
     "verify-drafts": ("--scenario", "speculation"),
+    "experts": ("--model", "tiny-moe"),
+    "two-tiers": ("--scenario", "two-memories"),
     "own-policy": ("--scenario", "burst"),
 }
 """Exercise -> options of `demo` that make its code run. Interpreted Triton takes seconds a step."""
@@ -50,15 +52,14 @@ def run(path: Path, names: list[str], options: list[str]) -> int:
 def _play(names: list[str], options: list[str], *, of_pieces: bool) -> int:
     demo = module_of("demo")  # which imports the engine
     needed = () if of_pieces else OPTIONS.get(names[0], ())
-    args = build_parser("demo").parse_args(["demo", *needed, *options])
+    args = build_parser("demo").parse_args(["demo", *options, *needed])
     if of_pieces:
         drafts = {"speculative_config": dict(PROMPT_LOOKUP)} if "verify-drafts" in names else {}
         return demo.play(args, capstone(f"this engine runs on your {', '.join(names)}.", **drafts))
     exercise = find_exercise(names[0])
     if exercise.is_open:
-        own_policy = import_module(POLICY_MODULE).OwnPolicy
-        scheduler = import_module("minivllm.core.scheduler")
-        scheduler.create_request_queue = lambda policy: own_policy()
+        policies, scheduler = map(import_module, (POLICY_MODULE, "minivllm.core.scheduler"))
+        scheduler.create_request_queue = lambda policy: policies.OwnPolicy()
     if exercise.name == "stop-strings":
         return demo.play(args, capstone("finn, whose story ends at a stop string."))
     return demo.run(args)

@@ -6,7 +6,8 @@ Only the names of requests are objects, in a dict, because a search through all 
 seconds.
 
 Of neighbouring events of a step with the same kind, only the first is notable: a user who steps
-through them stops once at a prompt that hits thirty blocks, not thirty times.
+through them stops once at a prompt that hits thirty blocks, not thirty times. Nor is it news that
+a request is deferred again for the same reason, as it is in each step.
 """
 
 from array import array
@@ -16,10 +17,8 @@ from typing import NamedTuple
 from minivllm.events import types as ev
 
 MARK_BYTES = 1 << 15
-"""The least number of bytes of the recording between two marks.
-
-A seek decodes at most about this many bytes too many, in a tenth of a millisecond.
-"""
+"""The least number of bytes of the recording between two marks. A seek decodes at most about this
+many bytes too many, in a tenth of a millisecond."""
 
 NOTABLE_KINDS: frozenset[type[ev.Event]] = frozenset(
     {
@@ -58,7 +57,7 @@ class EventIndex:
         self._step_begins = array("Q")
         self._notable = array("Q")
         self._notable_by_kind: dict[type[ev.Event], array[int]] = {}
-        self._last_notable: tuple[int, type[ev.Event]] | None = None
+        self._last_notable: dict[str, tuple[int, type[ev.Event]] | ev.DeferReason] = {}
         self._arrivals: dict[str, int] = {}
 
     # ---- marks ----
@@ -105,9 +104,10 @@ class EventIndex:
     # ---- notable events ----
 
     def add_notable(self, event: ev.Event, index: int) -> None:
-        place = event.step, type(event)
-        if place != self._last_notable:
-            self._last_notable = place
+        waits = isinstance(event, ev.RequestDeferred)
+        whose, what = (event.seq_id, event.reason) if waits else ("", (event.step, type(event)))
+        if self._last_notable.get(whose) != what:
+            self._last_notable[whose] = what
             self._notable.append(index)
             self._notable_by_kind.setdefault(type(event), array("Q")).append(index)
         if isinstance(event, ev.RequestArrived):
@@ -130,5 +130,4 @@ class EventIndex:
     def has_notable(self, kind: type[ev.Event], start: int, stop: int) -> bool:
         """Whether a notable event of this kind has a number from `start` to `stop - 1`."""
         indexes = self._notable_by_kind.get(kind, ())
-        position = bisect_left(indexes, start)
-        return position < len(indexes) and indexes[position] < stop
+        return bisect_left(indexes, start) < bisect_left(indexes, stop)

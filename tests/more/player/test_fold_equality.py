@@ -83,7 +83,7 @@ def expectations(file: Path) -> Iterator[dict]:
         model.apply(event)
         # Only the dashboard's x-ray has sentences about traced kernels.
         is_end = isinstance(event, ev.StepEnd)
-        decision = Narration().look(model.log.decisions, 0.0, paused=True) if is_end else None
+        decision = Narration().look(model.log.decisions, 0.0, None) if is_end else None
         told = type(event) in TOLD_KINDS and not isinstance(event, ev.KernelTraced)
         yield {
             "digest": digest(model),

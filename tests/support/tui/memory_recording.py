@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 from minivllm.events import types as ev
+from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.context import Context
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.transport import Transport
@@ -61,6 +62,18 @@ class MemoryRecording:
     @property
     def last_step(self) -> int:
         return self.step_of(len(self.all))
+
+
+def notable_numbers(events: list[ev.Event]) -> list[int]:
+    """Of neighbours of one kind in a step, the first; of a sequence's deferrals, each new reason."""
+    found, last = [], {}
+    for number, event in enumerate(events):
+        if type(event) in NOTABLE_KINDS:
+            waits = type(event) is ev.RequestDeferred
+            whose, news = (event.seq_id, event.reason) if waits else ("", (event.step, type(event)))
+            found += [number] * (last.get(whose) != news)
+            last[whose] = news
+    return found
 
 
 def transport_of(stage, position: int | None = None) -> Transport:

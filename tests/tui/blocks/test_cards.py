@@ -6,9 +6,11 @@ from support.engine.random_runs import folded
 from support.tui.shown import ends_of_steps, rows
 
 from minivllm.events.fold import Fold
+from minivllm.text import clean
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, text_of
 from minivllm.tui.draw.selection import Selection, block
+from minivllm.tui.state.block_words import contents
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.cards import BlockCards, _body
@@ -37,6 +39,14 @@ def test_a_shared_block_is_one_card_with_a_stripe_for_each_owner(shared_prefix) 
     model.fold.token_pieces.clear()  # as in an old recording: ids stand for the words
     ids = " ".join(map(str, model.fold.requests["r0"].prompt_token_ids[:8]))
     assert rows(cards(), model, 40, 90)[1] == f"▌▌▌▌ {ids}"
+
+
+def test_words_that_are_cut_end_with_an_ellipsis_also_where_they_fill_the_row(memory_pressure):
+    model = folded(memory_pressure.run())
+    for row in (row for width in range(32, 60) for row in rows(cards(), model, width, 11)[:-1]):
+        held = contents(model, int(row.removeprefix("░").split()[0]), ())
+        text = clean("".join(model.fold.token_pieces[it] for it in held.token_ids))
+        assert row.endswith("…") or row.replace(" ", "").endswith(text.replace(" ", "")), row
 
 
 def test_the_words_that_a_step_wrote_are_in_reverse_before_the_empty_slots(shared_prefix) -> None:

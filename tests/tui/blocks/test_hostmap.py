@@ -13,6 +13,7 @@ from minivllm.tui.answers.why import why_block
 from minivllm.tui.draw.lines import width_of
 from minivllm.tui.draw.selection import host_block
 from minivllm.tui.panels import make_panel
+from minivllm.tui.state.decisions import phrase
 from minivllm.tui.widgets.blocks.cells import block_cells, signs
 from minivllm.tui.widgets.blocks.hostmap import HostMap, _cells
 
@@ -53,10 +54,12 @@ def test_the_maps_and_their_arrows_are_those_of_the_fold(two_memories) -> None:
         assert id_ranges(stores) in saves and ("cleo" in loads) == ("cleo.0" in fold.loads)
         slots = rows(make_panel("slots"), model)[0]
         assert "cleo.0" not in fold.loads or "LOADING 12/18      blocks 0-3 11" in slots
+        seen |= {has_loaded := "LOADED " in slots}
+        assert has_loaded == (phrase("queue.loaded") in rows(make_panel("waiting"), model)[0])
         for width, height in ROOMS:
             drawn = rows(HostMap(), model, width, height)
             assert len(drawn) <= height and (width < 37 or max(map(width_of, drawn)) <= width)
-    assert seen == {"·", "░", "█", "↑", "↓", "≡"}
+    assert seen == {"·", "░", "█", "↑", "↓", "≡", True, False}
 
 
 def test_a_run_with_one_memory_has_no_host_map(shared_prefix) -> None:

@@ -150,6 +150,15 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     assert next(rows).startswith("tokens per"), "with little room, who is faster comes first"
 
 
+def test_free_queues_that_differ_are_shown_where_the_block_maps_are_the_same(two) -> None:
+    context = context_of(two[0], other=two[0])
+    assert "free queue" not in "".join(compared(context, 100, 40))
+    queue = context.second.view.fold.free_queue
+    queue.move_to_end(third := list(queue)[2])
+    a, b = (row for row in compared(context, 200, 40) if "free queue" in row)
+    assert f" from place 3 on: {third}" in a and b.endswith(f"{third}")
+
+
 def test_the_second_recording_goes_to_the_same_step(two) -> None:
     app = app_for(two[0], other=source_of(two[1]))
 

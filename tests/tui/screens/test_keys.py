@@ -12,11 +12,11 @@ import pytest
 from support.tui.driven_app import app_for, drawn, drive, panel, put, told, until
 from support.tui.driven_app import visible as panels_of
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
+from support.tui.memory_recording import notable_numbers
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from minivllm.events import types as ev
-from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.answers.why import why
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import block, event, sequence, step
@@ -74,31 +74,18 @@ def moves(place_after: Callable[[Seat, int], int], start: int = 0) -> Check:
     return check
 
 
-def notable_stops(seat: Seat) -> list[int]:
-    """Positions just after notable events; of neighbours of one kind in one step, the first."""
-    found, last = [], None
-    for number, change in enumerate(seat.stage.events, start=1):
-        if type(change) in NOTABLE_KINDS:
-            if last != (change.step, type(change)):
-                found.append(number)
-            last = change.step, type(change)
-    return found
-
-
-def before_here(seat: Seat) -> list[int]:
-    return [stop for stop in notable_stops(seat) if stop < seat.end_of(MIDDLE)]
-
-
-def after_here(seat: Seat) -> list[int]:
-    return [stop for stop in notable_stops(seat) if stop > seat.end_of(MIDDLE)]
+def notable_stop(seat: Seat, by: int) -> int:
+    """The place just after a notable event: that many before or after here."""
+    stops = {number + 1 for number in notable_numbers(seat.stage.events)} | {seat.end_of(MIDDLE)}
+    return sorted(stops)[sorted(stops).index(seat.end_of(MIDDLE)) + by]
 
 
 CHECKS["time.step_back"] = moves(lambda seat, n: seat.end_of(MIDDLE - n), start=-3)
 CHECKS["time.step"] = moves(lambda seat, n: seat.end_of(MIDDLE + n - 1), start=-3)
 CHECKS["time.event_back"] = moves(lambda seat, n: seat.end_of(MIDDLE) - n)
 CHECKS["time.event"] = moves(lambda seat, n: seat.end_of(MIDDLE) + n)
-CHECKS["time.notable_back"] = moves(lambda seat, n: before_here(seat)[-n])
-CHECKS["time.notable"] = moves(lambda seat, n: after_here(seat)[n - 1])
+CHECKS["time.notable_back"] = moves(lambda seat, n: notable_stop(seat, -n))
+CHECKS["time.notable"] = moves(notable_stop)
 CHECKS["time.start"] = moves(lambda seat, n: 0)
 
 
@@ -147,12 +134,17 @@ async def to_a_step_a_request_or_a_block(seat: Seat, key: str) -> None:
     seat.stands_at(arrival)
     assert f"to where r5 arrives at step {seat.app.model.fold.step}: end" in told(seat.app)[-1]
     assert (seat.app.current_mode, seat.app.context.selection.seq_id) == ("requests", "r5.0")
+    gone = next(event for event in seat.stage.events if isinstance(event, ev.RequestPreempted))
+    seat.transport.to_step(gone.step + 1)
+    await go_to(gone.seq_id.removesuffix(".0"))
+    seat.stands_at(seat.end_of(gone.step))
+    assert f"is preempted at step {gone.step}: end" in told(seat.app)[-1]
     await go_to("b9")
     assert (seat.app.current_mode, seat.app.context.selection.block_id) == ("blocks", 9)
     for nonsense in ("b24", "[bold]x", "9" * 5000, "b²"):
         await go_to(nonsense)
         assert "There is no " in told(seat.app)[-1] and len(told(seat.app)[-1]) < 200
-        seat.stands_at(arrival)
+        seat.stands_at(seat.end_of(gone.step))
 
 
 # ---- looking ----

@@ -4,6 +4,7 @@ from support.tui.shown import ends_of_steps, rows
 
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.requests.waiting import Waiting
+from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 
 WIDTHS = (38, 42)
@@ -15,7 +16,7 @@ def test_a_reason_takes_a_second_row_rather_than_be_cut(memory_pressure) -> None
     for model in ends_of_steps(memory_pressure.run()):
         preempted = model.steps.records[-1].preempted
         num_preemptions += len(preempted)
-        for panel in (StepDetail(), EventLog(), Waiting()) if preempted else ():
+        for panel in (StepDetail(), EventLog(), Waiting(), Budget()) if preempted else ():
             for width in WIDTHS:
                 assert not [row for row in rows(panel, model, width, 200) if "…" in row]
     assert num_preemptions > 2

@@ -208,6 +208,9 @@ def _body(words: Iterator[Span], width: int, num_rows: int) -> list[Line]:
     hidden = len(rows) > first + num_rows
     rows = rows[first : first + num_rows]
     rows += [Row(width) for _ in range(num_rows - len(rows))]
-    if hidden:
+    if hidden and not rows[-1].room:
+        *spans, (text, *look) = rows[-1].line()
+        rows[-1] = Row(width).add(*spans, (f"{text[:-1]}…", *look))
+    elif hidden:
         rows[-1].add(("…", *ground))
     return [joined(row.add((" " * row.room, *ground)).line()) for row in rows]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
-from minivllm.text import clean, plural, short_name
+from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.decisions import deferral
@@ -85,8 +85,6 @@ class PlanSearch:
 
     def look(self, a_ended: bool, b_ended: bool) -> None:
         """Read up to a thousand events per side. a_ended, b_ended: that recording grows no more."""
-        if self.parting is not None:
-            return
         for side, ended in ((self._a, a_ended), (self._b, b_ended)):
             if not side.plans and side.has_more:
                 side.read()
@@ -170,6 +168,7 @@ class Comparison(Panel):
         if self._plans.has_more:
             self.show_soon()
         lines = self._request(first.view, second.view, width)
+        lines += _free_queues(first.view, second.view, width)
         if height >= _ROOM_FOR_PLANS:
             lines = [*_parting(self._plans, width), *lines]
         figures = self._figures(first, second)
@@ -224,6 +223,19 @@ class Comparison(Panel):
             *counted(_LAST),
             *counted(_DRAFTS if any(run.spec_decode_num_draft_tokens for run in counters) else {}),
         ]
+
+
+def _free_queues(a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
+    """Where two free queues part while the block maps are the same, which do not show them."""
+    if a.fold.free_queue == b.fold.free_queue or a.fold.blocks != b.fold.blocks:
+        return []
+    queues = [list(model.fold.free_queue) for model in (a, b)]
+    part = next((at for at, (x, y) in enumerate(zip(*queues, strict=False)) if x != y), 0)
+    words = (f"free queue from place {part + 1:,} on: ", "muted")
+    return [
+        line(width, (f"{label}  ", "accent*"), words, (id_ranges(queue[part:]), "warn*"))
+        for label, queue in zip("AB", queues, strict=True)
+    ]
 
 
 def _has_ended(transport: Transport) -> bool:

@@ -56,13 +56,13 @@ class Side(Panel):
         return f"{self._label}: {', '.join([name, *how[:_NAMED]])}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        own, other = self._transports()
+        _, other = self._transports()
         self._map.context = self.context
         header, views = (None, []) if other is None else (other.recording.header, [other.view])
         size = len(model.fold.blocks)
         self._map.beside = [view for view in views if len(view.fold.blocks) == size]
         facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
-        lines = self._state(model, own, other, width, height)
+        lines = self._state(model, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
         lines += facts[: max(min(height - len(lines) - 6, _MOST_FACTS), 1)]
         lines += budget_bar(model, width, rows=1)
@@ -81,15 +81,9 @@ class Side(Panel):
         first, second = self.context.transport, self.context.second
         return (second, first) if self._is_second else (first, second)
 
-    def _state(
-        self,
-        model: DashboardModel,
-        own: Transport,
-        other: Transport | None,
-        width: int,
-        height: int,
-    ) -> list[Line]:
+    def _state(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         """The numbers of this moment, in sentences if there is room and something to compare."""
+        own, other = self._transports()
         status, usage = self._status(model, own), usage_of(model)
         if other is None or height < _ROOM_FOR_WORDS:
             return packed(status, width, 9, gap=_GAP)[:3]
@@ -154,7 +148,6 @@ _ALWAYS_SHOWN = (
     "memory", "batching", "prefill", "budget", "slots", "order", "prefix cache", "blocks",
 )  # fmt: skip
 
-
 _NAMELESS, _NAMED = ("memory", "batching"), 2
 """Options whose values say what they are, and how many options a title has."""
 
@@ -196,7 +189,7 @@ def speed(model: DashboardModel, seconds: float) -> list[Span]:
 def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:
     """How much of the allocated memory holds no token, in blocks, memory and percent."""
     if usage is None or not usage.allocated:
-        return line(width, ("no block is in use", "muted"))
+        return line(width, ("no sequence is running", "muted"))
     taken, empty = (
         slots / header.block_size for slots in (usage.allocated, usage.allocated - usage.used)
     )

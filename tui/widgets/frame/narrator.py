@@ -6,7 +6,6 @@ from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.state.narration import SECONDS_TO_READ
 from minivllm.tui.tour import NEXT, Tour
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -15,7 +14,7 @@ class Narrator(Panel, can_focus=False):
     HELP_TITLE = "What happens"
     HELP_TEXT = (
         "The most notable of the newest decisions, its cause first. Each sentence stays for"
-        " at least two seconds. It goes when it is 30 steps old."
+        " two seconds while steps go by. It goes when it is 30 steps old."
         " Without one: what this run demonstrates."
     )
 
@@ -30,20 +29,25 @@ class Narrator(Panel, can_focus=False):
         return [*ended, *self._told(model, width)][:height]
 
     def _told(self, model: DashboardModel, width: int) -> list[Line]:
-        narration, transport = self.context.narration, self.context.transport
-        before, paused = narration.shown, transport.state == "paused"
-        told = None
+        narration, motion, told = self.context.narration, self._motion(), None
+        now = self.context.transport.now
         # A moving picture has no time before its first tick.
-        if paused or transport.now is not None:
-            told = narration.look(model.log.decisions, transport.now or 0.0, paused=paused)
-        if told is None or narration.is_old(model.fold.step, transport.now or 0.0, paused=paused):
+        if motion is None or now is not None:
+            told = narration.look(model.log.decisions, now or 0.0, motion)
+        if told is None or narration.is_old(model.fold.step, now or 0.0):
             watch = clean(self.context.watch)
             return [Row(width).put(" Watch: ", "accent*").put(watch).line()] if watch else []
-        if told is not before:
-            self.set_timer(SECONDS_TO_READ, self.show_again)  # for what has happened meanwhile
         row = Row(width).put(f" step {told.step:,}  ", "muted", target=step(told.step))
         style = f"{model.hue(told.letter)}*"
         return [row.put(told.narrated(), style, target=sequence(told.owner)).line()]
+
+    def _motion(self) -> str | None:
+        """How the picture moves; None while it stands still."""
+        transport, engine = self.context.transport, self.context.engine
+        if transport.state == "live":
+            stops = transport.quiet_seconds >= 1 or (engine is not None and engine.state().paused)
+            return None if stops or self.context.shows_the_end else "live"
+        return None if transport.state == "paused" else "playing"
 
     def _stop_of(self, tour: Tour, width: int) -> list[Line]:
         bound = self.screen.bound.get(tour.stop.command)

@@ -82,7 +82,9 @@ def _facts(model: DashboardModel, record: SequenceRecord, width: int, height: in
     sequence = model.fold.sequences.get(record.seq_id)
     if sequence is not None and sequence.slot is not None:
         head.put(f" in slot {sequence.slot}", "muted")
-    numbers = [head.line(), *_wrapped(_numbers(model, record), width)][:height]
+    numbers = [head.line(), *_wrapped(_numbers(model, record), width)]
+    if len(numbers) > height:
+        numbers[height - 1 :] = [line(width, *numbers[height - 1], (" …", "muted"))]
     said, room = _phases(model, record), height - len(numbers)
     rows = _wrapped(said, width)
     if len(rows) > room:
@@ -199,7 +201,7 @@ def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: in
     if texts is None or height <= 0:
         return []
     output = _output(model, record.seq_id, texts.output, width, max(height - 1, 1))
-    if height < 3:
+    if height < 4:
         return output[-height:]
     prompt = wrap_tail(texts.prompt or "unknown: it was given as token ids", width, height)
     # The prompt gets a third of the rows and the output the rest. Either can use spare rows of

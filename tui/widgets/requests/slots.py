@@ -146,7 +146,8 @@ def _slot(
         prefilling = item.kind == "prefill"
     if sequence.status == "WAITING_FOR_REMOTE_KVS":
         loaded = _num_loaded(model, seq_id)
-        does, style, done = "LOADING ", "warn*", f"{loaded}/{sequence.num_tokens}"
+        does = "LOADING " if seq_id in model.fold.loads else "LOADED  "
+        style, done = "warn*", f"{loaded}/{sequence.num_tokens}"
     elif prefilling:
         planned = model.num_tokens_planned(seq_id)
         does, style, done = "PREFILL ", "accent*", f"{sequence.num_computed_tokens}/{planned}"

@@ -69,6 +69,8 @@ def why_waiting(model: DashboardModel, position: int) -> str:
     sequence = fold.sequences[fold.waiting[position]]
     if position > model.considered() and sequence.slot is None:
         return phrase("queue.behind", name=short_name(fold.waiting[position - 1]))
+    if sequence.slot is not None and fold.waiting[position] not in fold.loads:
+        return phrase("queue.loaded")
     if sequence.deferred is None:
         return phrase("queue.new")
     reason, need, _ = sequence.deferred

@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from minivllm.events.state import ScheduledState
 from minivllm.text import plural, short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, line, packed, text_of
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, packed, text_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -47,9 +47,14 @@ class Budget(Panel):
         lines = budget_bar(model, width, _bar_rows(budget, width, height))
         if sums.room >= len("  + several") and any("+" in text_of(row) for row in lines):
             sums.put("  + ", "text*").put("several", "muted")
-        lines += [sums.line(), line(width, (_why_unused(model, unused), "muted"))]
+        why = _why_unused(model, unused)
+        short = why.removeprefix("unused: ")
+        lines += [sums.line(), first_that_fits(width, ((why, "muted"),), ((short, "muted"),))]
         if height > len(lines):
-            lines.append(_history(model, width))
+            row = Row(width).put("last steps ", "muted")
+            for record in model.steps.records[-row.room :] if row.room else ():
+                row.put(spark(record), "accent", target=to_step(record.step))
+            lines.append(row.line())
         if height > len(lines):
             lines += _shares(model, width, height - len(lines))
         return lines[:height]
@@ -163,13 +168,6 @@ def _may_give_more(model: DashboardModel) -> bool:
     return bool(fold.waiting) or any(
         sequence.num_computed_tokens < sequence.num_tokens for sequence in running
     )
-
-
-def _history(model: DashboardModel, width: int) -> Line:
-    row = Row(width).put("last steps ", "muted")
-    for record in model.steps.records[-row.room :] if row.room else ():
-        row.put(spark(record), "accent", target=to_step(record.step))
-    return row.line()
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:

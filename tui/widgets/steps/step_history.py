@@ -4,7 +4,7 @@ The rows follow the newest step, unless a step is selected: that step stays visi
 """
 
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 
 from minivllm.text import short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
@@ -63,7 +63,8 @@ def _folded(records: list[StepRecord], chosen: int | None, room: int) -> list[li
     if len(records) <= room:
         return [[record] for record in records]
     groups = [list(group) for _, group in groupby(records, partial(_looks, chosen))]
-    return [part for group in groups for part in _parts(group)]
+    split = ([group] if len(group) >= _FEWEST_EQUAL else [[it] for it in group] for group in groups)
+    return list(chain.from_iterable(split))
 
 
 def _looks(chosen: int | None, record: StepRecord) -> tuple:
@@ -73,10 +74,6 @@ def _looks(chosen: int | None, record: StepRecord) -> tuple:
         record.draft_tokens, record.num_accepted, record.num_hits, record.num_evicted,
         len(record.preempted), record.deferred,
     )  # fmt: skip
-
-
-def _parts(group: list[StepRecord]) -> list[list[StepRecord]]:
-    return [group] if len(group) >= _FEWEST_EQUAL else [[record] for record in group]
 
 
 def _window(

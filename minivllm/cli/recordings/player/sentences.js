@@ -41,6 +41,9 @@ export function whyWaiting(moment, position) {
   if (position > moment.considered() && sequence.slot === null) {
     return phrase("queue.behind", { name: shortName(fold.waiting[position - 1]) });
   }
+  if (sequence.slot !== null && !fold.loads.has(fold.waiting[position])) {
+    return phrase("queue.loaded");
+  }
   if (!sequence.deferred) return phrase("queue.new");
   const [reason, need] = sequence.deferred;
   if (reason === "max_num_seqs" && fold.running.length + need <= fold.maxNumSeqs) {
