@@ -134,7 +134,8 @@ async def settle(pilot: Pilot) -> None:
         await _reached(app.screen.call_after_refresh)
         await _until_all_tasks_wait()  # panels draw when they get a new size
         before, places = places, {panel: panel.region for panel in visible(app)}
-        if places == before and all(panel._model is not None for panel in places):
+        is_painted = not app.screen._dirty_widgets
+        if places == before and is_painted and all(panel._model is not None for panel in places):
             return
 
 
