@@ -16,6 +16,7 @@ from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Figure
 from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.state.explanations import JudgedToken
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -71,7 +72,11 @@ def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_
         assert "42 hits   71% cached" in numbers
         *rest, keys = rest
         assert " ".join(rest).split() == " ".join(sentences).split()
-        assert all(words in keys for words in ("R race", "7 how", "q leave"))
+        assert "R race" in keys and "q leave" in keys and "7 how" not in keys, "none is explained"
+        app.model.explanations.judged["r0.0"] = [JudgedToken(9, 9, 99)]
+        app.draw()
+        await settle(pilot)
+        assert "7 how a word was chosen" in drawn(app, "summary")[-1]
         await pilot.press("space")
         await settle(pilot)
         assert panel(app, "summary").display and "The run is over" in told(app)[-1]
