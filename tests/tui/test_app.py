@@ -16,7 +16,6 @@ from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Figure
 from minivllm.tui.sources.in_process import InProcessSource
-from minivllm.tui.state.explanations import JudgedToken
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -73,12 +72,10 @@ def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_
         *rest, keys = rest
         assert " ".join(rest).split() == " ".join(sentences).split()
         assert "R race" in keys and "q leave" in keys and "7 how" not in keys, "none is explained"
-        app.model.explanations.judged["r0.0"] = [JudgedToken(9, 9, 99)]
-        app.draw()
-        await settle(pilot)
-        assert "7 how a word was chosen" in drawn(app, "summary")[-1]
+        app.model.explanations.judged["r0.0"] = []
         await pilot.press("space")
         await settle(pilot)
+        assert "7 how a word was chosen" in drawn(app, "summary")[-1], "those of r0 are"
         assert panel(app, "summary").display and "The run is over" in told(app)[-1]
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))

@@ -89,6 +89,7 @@ EVENT_WORDS = {
     "request.resumed.cached": ("resumes in slot {slot}", ", {cached} tokens cached", "good"),
     "request.deferred": ("waits", ": {reason}", "warn"),
     "request.preempted": ("is preempted", ": {victim_of} {reason}", "bad"),
+    "request.preempted.itself": ("is preempted", ": it {reason}", "bad"),
     "request.forked": ("is forked from {parent}", ", blocks shared", "good"),
     "request.beam_pruned": ("is pruned", ": others are better", "warn"),
     "request.beam_pruned.complete": ("is complete", ": one of the best texts so far", "good"),
@@ -274,8 +275,7 @@ def cause_of_preemption(e: ev.RequestPreempted) -> str:
 
 def whose_need(preemption: ev.RequestPreempted) -> str:
     """Why a sequence was preempted: `ada needed 2 blocks, only 1 free`."""
-    is_own = preemption.victim_of == preemption.seq_id
-    whose = "it" if is_own else short_name(preemption.victim_of)
+    whose = "it" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
     return f"{whose} {cause_of_preemption(preemption)}"
 
 
@@ -328,7 +328,7 @@ _FACTS = {
     ev.RequestResumed: lambda e: _admitted(e),
     ev.RequestDeferred: lambda e: ("", {"reason": deferral(e.reason, e.need, e.free)}),
     ev.RequestPreempted: lambda e: (
-        "",
+        ".itself" if e.victim_of == e.seq_id else "",
         {"victim_of": short_name(e.victim_of), "reason": cause_of_preemption(e)},
     ),
     ev.RequestForked: lambda e: ("", {"parent": short_name(e.parent)}),

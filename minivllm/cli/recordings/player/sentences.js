@@ -63,7 +63,7 @@ const FACTS = {
   "request.admitted": entered,
   "request.resumed": entered,
   "request.deferred": (e) => ["", { reason: deferral(e.reason, e.need, e.free) }],
-  "request.preempted": (e) => ["", {
+  "request.preempted": (e) => [e.victim_of === e.seq_id ? ".itself" : "", {
     victim_of: shortName(e.victim_of), reason: causeOfPreemption(e),
   }],
   "request.forked": (e) => ["", { parent: shortName(e.parent) }],
