@@ -200,8 +200,10 @@ class DashboardApp(Dashboard):
         credit = min(self._credit + self.allowance - drawn, self.allowance)
         self._credit = max(credit, -0.04)  # after a new screen's slow first drawing, go on soon
         changed = self.race_keys.tick() | self.engine_keys.select_asked()
-        changed |= self._end_stop() | self._begin_stop()
         changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)
+        summary = self._summary
+        holds = summary is not None and summary.holds(self.context.own.recording.head)
+        changed |= self._end_stop() | self._begin_stop(holds)
         if self.context.behind is not None:
             changed |= self.context.transport.tick(now, SECONDS_OF_EVENTS)
         changed |= bool(self._first_step) and self._go_to_first_step()
@@ -213,8 +215,6 @@ class DashboardApp(Dashboard):
             self.exit("next")  # a recording has only one engine: the new one needs a new recording
             return
         self._notices.look()
-        summary = self._summary
-        holds = summary is not None and summary.holds(self.context.own.recording.head)
         if self.context.finished is not None and not holds:
             self.context.finished, changed = None, True
         self._is_stale |= self._badge_may_change() | changed
@@ -230,10 +230,10 @@ class DashboardApp(Dashboard):
                 self.tell("The run is over: press 1 to see its results.")
             self.draw()
 
-    def _begin_stop(self) -> bool:
+    def _begin_stop(self, at_end: bool) -> bool:
         """Pause for the next stop of a tour if its moment has come."""
         own, tour = self.context.own, self.context.tour
-        found = tour is not None and own.state == "live" and tour.begin(own.recording.head)
+        found = tour is not None and own.state == "live" and tour.begin(own.recording.head, at_end)
         if isinstance(found, Target):
             self.context.selection.clear()  # w explains this, and not the block of an earlier stop
             self.engine_keys.select(found)
@@ -244,16 +244,19 @@ class DashboardApp(Dashboard):
     def _end_stop(self) -> bool:
         """Let the run go on after a stop whose key was pressed, once its window has closed."""
         tour, race = self.context.tour, self.context.race
-        if tour is None or not tour.is_answered:
+        if tour is None or not tour.is_open:
             return False
-        if tour.stop.then and (self.has_sentences or self.screen is not self.dashboard_screen):
-            return False
-        # A race stays until its verdict, unless the user leaves its screen.
-        is_watched = self.context.behind is not None and not self.context.transport.at_end
-        is_racing = race is None or race.state == "running" or is_watched
-        if tour.stop.command == "race.start" and is_racing:
-            tour.is_answered = race is not None  # the window was left: R opens it again
-            return race is None
+        # Whichever key has let the run go on, the stop is passed.
+        if self.context.own.state != "live" or self.context.control.state().paused:
+            is_window = self.has_sentences or self.screen is not self.dashboard_screen
+            if not tour.is_answered or (tour.stop.then and is_window):
+                return False
+            # A race stays until its verdict, unless the user leaves its screen.
+            is_watched = self.context.behind is not None and not self.context.transport.at_end
+            is_racing = race is None or race.state == "running" or is_watched
+            if tour.stop.command == "race.start" and is_racing:
+                tour.is_answered = race is not None  # the window was left: R opens it again
+                return race is None
         tour.end()
         if not tour.is_over:  # the last stop leaves its picture
             self.time_keys.go_on()

@@ -1,13 +1,13 @@
 """`Tour`: stops on a running engine; each has one sentence, and ends with its key.
 
 At a stop, the app pauses the engine with the picture, selects what the sentence is about, and shows
-the sentence in the narrated line. A stop whose key opens a window goes on when that has closed.
+the sentence in the narrated line. A stop whose key opens a window goes on when that has closed. The
+next stop follows whatever else is pressed: one ends, too, when its run goes on.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from minivllm.events import types as ev
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.chains import shared_blocks
 from minivllm.tui.state.model import DashboardModel
@@ -34,9 +34,8 @@ def _shared(model: DashboardModel) -> Target | None:
 
 
 def _preempted(model: DashboardModel) -> Target | None:
-    tag = ev.RequestPreempted.__struct_config__.tag
-    victims = (entry.owner for entry in reversed(model.log.decisions) if entry.key[1] == tag)
-    return next((sequence(who) for who in victims if who in model.fold.waiting), None)
+    sequences, waiting = model.fold.sequences, model.fold.waiting
+    return next((sequence(who) for who in waiting if sequences[who].status == "PREEMPTED"), None)
 
 
 def _watched(model: DashboardModel) -> Target | bool:
@@ -45,13 +44,14 @@ def _watched(model: DashboardModel) -> Target | bool:
 
 
 def _in_doubt(model: DashboardModel) -> Target | None:
-    """A request whose newest word was a real choice; any, if no running one is explained."""
+    """A request whose newest word was a real choice; any, if no running one is explained. At the
+    end of the run, one with explained words."""
     words = [model.explanations.of(who) for who in model.fold.running]
     for who, word in zip(model.fold.running, words, strict=True):
         is_certain = word and word.chosen and word.chosen.final_probability >= _SURE
         if not is_certain and (word or not any(words)):
             return sequence(who)
-    return None
+    return None if words else next(map(sequence, model.explanations.judged), None)
 
 
 STOPS = (
@@ -69,7 +69,7 @@ STOPS = (
     ),
     TourStop(
         lambda model: model.fold.step >= 25 and _watched(model),
-        "Below the map is the free queue: the order in which blocks are used, and used again.",
+        "Below the map is the free queue: the order in which blocks are used and reused.",
         "screen.blocks",
     ),
     TourStop(
@@ -82,12 +82,10 @@ STOPS = (
         lambda model: (not model.fold.waiting or model.fold.step >= 80) and _watched(model),
         "Engines once served fixed batches from reserved memory: race this run against one.",
         "race.start",
-        "enter starts the race. It plays by itself, and ends with who won and why.",
+        "The race plays by itself, and ends with who won and why.",
     ),
     TourStop(
-        _in_doubt,
-        "Every word is drawn from candidates, with a probability each.",
-        "screen.choice",
+        _in_doubt, "Every word is drawn from candidates, with a probability each.", "screen.choice"
     ),
 )
 
@@ -109,19 +107,22 @@ class Tour:
     def stop(self) -> TourStop:
         return self.stops[self.number - 1]
 
-    def begin(self, model: DashboardModel) -> Target | bool | None:
-        """Open the next stop if its moment has come; return what to select, or True."""
-        if self.is_open or self.is_over:
-            return None
-        found = self.stop.begins(model)
-        self.is_open = bool(found)
+    def begin(self, model: DashboardModel, at_end: bool) -> Target | bool | None:
+        """Open the next stop if its moment has come; return what to select, or True.
+
+        at_end: the run is over, so a stop whose moment has not come is left out
+        """
+        found = None
+        while not (found or self.is_open or self.is_over):
+            found = self.stop.begins(model)
+            if not found and not at_end:
+                break
+            self.number += not found
+        self.is_open |= bool(found)
         return found
 
     def answer(self, command_id: str) -> None:
-        if self.is_open and command_id == self.stop.command:
-            self.is_answered = True
-        elif self.is_open and command_id == "time.toggle" and not self.is_answered:
-            self.end()  # the run goes on without the key
+        self.is_answered |= self.is_open and command_id == self.stop.command
 
     def end(self) -> None:
         self.is_open, self.is_answered, self.number = False, False, self.number + 1

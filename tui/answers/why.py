@@ -18,7 +18,7 @@ _NEARLY_FULL = 0.1
 
 
 def why(model: DashboardModel, target: Target | None, *, is_race: bool = False) -> str:
-    """is_race: each answer ends where the recording's did, and not at a limit of its own"""
+    """is_race: the recording says how long each answer is"""
     if target is None:
         return _of_the_moment(model)
     match target.kind:

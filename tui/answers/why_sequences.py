@@ -204,7 +204,8 @@ def _ended(model: DashboardModel, seq_id: str, is_race: bool) -> str:
         )
     when = f"in step {done.step:,} with {plural(done.num_tokens, 'token')}, including its prompt"
     if is_race:
-        return f"{name} ended {when}, where its answer ends in the recording."
+        recorded = "as long as in the recording, or up to its limit if it had not ended there"
+        return f"{name} ended {when}: a race writes each answer {recorded}."
     key = f"end.{done.reason}"
     if key not in PHRASES:
         return f"{name} ended {when}, for a reason that this version does not know."

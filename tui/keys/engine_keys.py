@@ -42,14 +42,20 @@ class EngineKeys:
         elif control is not None:
             control.resume() if control.state().paused else control.pause()
 
-    def step(self) -> None:
-        if control := self._control():
+    def _newest(self) -> EngineControl | None:
+        """Go to the newest moment. None if a paused engine was ahead: first, that is shown."""
+        control, own = self._control(), self._context.own
+        is_ahead = control is not None and control.state().paused and not own.at_end
+        if control is not None:
             self._time.follow_steps()
+        return None if is_ahead else control
+
+    def step(self) -> None:
+        if control := self._newest():
             control.step()
 
     def phase(self) -> None:
-        if control := self._control():
-            self._time.follow_steps()
+        if control := self._newest():
             self.watch_first()  # so that the candidates are on the screen before the draw
             control.step_phase()
 
@@ -186,10 +192,9 @@ class EngineKeys:
         if not running:
             self._app.tell("Nothing runs: a asks the model.")
             return None
-        owners = []
-        if selection.block_id is not None:
-            owners = self._context.own.view.owners(selection.block_id)
-        nearest = (selection.seq_id, *(owner for owner, _ in owners))
+        block_id, view = selection.block_id, self._context.own.view
+        owners = [] if block_id is None else [owner for owner, _ in view.owners(block_id)]
+        nearest = (selection.seq_id, *owners)
         seq_id = next((seq_id for seq_id in nearest if seq_id in running), running[0])
         if seq_id != selection.seq_id:
             self.select(sequence(seq_id))

@@ -47,10 +47,9 @@ class TimeKeys:
         self._state = "live"
 
     def go_on(self) -> None:
-        """Go to the live end, and let the engine run."""
+        """Go to the live end, and let the engine of this process run."""
         self.follow_steps()
-        if (control := self._app.context.control) is not None:
-            control.resume()
+        self._app.context.control.resume()
 
     @property
     def _paused_engine(self) -> EngineControl | None:

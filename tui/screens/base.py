@@ -28,7 +28,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     """Of the items that this screen is about."""
     IS_NARRATED: ClassVar[bool] = True
     # Visible beside a maximized panel: the position in time, and the key that restores the screen.
-    ALLOW_IN_MAXIMIZED_VIEW = "#top, #notice, #timeline, #keybar"
+    ALLOW_IN_MAXIMIZED_VIEW = "#top, #narrator, #notice, #timeline, #keybar"
     AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
     # Under 110 columns, panels have no boxes; on taller screens, each panel has more room.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
@@ -63,7 +63,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         with Horizontal(id="top"):
             yield ScreenTabs(id="tabs")
             yield Header(id="header")
-        if self.IS_NARRATED:
+        if self.IS_NARRATED or self.context.tour is not None:
             yield self.narrator
         yield from self.body()
         yield self.notice

@@ -51,6 +51,7 @@ PHRASES = {
     "cause.slot": "needed a batch slot",
     "cause.blocks": "needed {need:block}, only {free} free",
     "cause.no_blocks": "needed {need:block}, none was free",
+    "cause.own": ", and was last in line",
     # Why a lookup in the prefix cache found no block.
     "miss.caching_off": "prefix caching is off",
     "miss.prompt_shorter_than_a_block": "prompt shorter than a block",
@@ -89,7 +90,7 @@ EVENT_WORDS = {
     "request.resumed.cached": ("resumes in slot {slot}", ", {cached} tokens cached", "good"),
     "request.deferred": ("waits", ": {reason}", "warn"),
     "request.preempted": ("is preempted", ": {victim_of} {reason}", "bad"),
-    "request.preempted.itself": ("is preempted", ": it {reason}, and it is last in line", "bad"),
+    "request.preempted.itself": ("is preempted", ": it {reason}", "bad"),
     "request.forked": ("is forked from {parent}", ", blocks shared", "good"),
     "request.beam_pruned": ("is pruned", ": others are better", "warn"),
     "request.beam_pruned.complete": ("is complete", ": one of the best texts so far", "good"),
@@ -264,19 +265,19 @@ def style_of(event: ev.Event) -> str:
     return "muted" if words is None else words.style
 
 
-def cause_of_preemption(need: int, free: int) -> str:
+def cause_of_preemption(e: ev.RequestPreempted) -> str:
     """Why a victim was preempted, to follow the name of the sequence that needed its blocks."""
-    if need <= 0:
-        return phrase("cause.failed" if need == 0 else "cause.reset")
-    key = "cause.slot" if need <= free else "cause.blocks" if free else "cause.no_blocks"
-    return phrase(key, need=need, free=free)
+    if e.need <= 0:
+        return phrase("cause.failed" if e.need == 0 else "cause.reset")
+    key = "cause.slot" if e.need <= e.free else "cause.blocks" if e.free else "cause.no_blocks"
+    own = phrase("cause.own") if e.victim_of == e.seq_id else ""
+    return phrase(key, need=e.need, free=e.free) + own
 
 
 def whose_need(preemption: ev.RequestPreempted) -> str:
     """Why a sequence was preempted: `ada needed 2 blocks, only 1 free`."""
-    is_own = preemption.victim_of == preemption.seq_id
-    whose = "it" if is_own else short_name(preemption.victim_of)
-    return f"{whose} {cause_of_preemption(preemption.need, preemption.free)}"
+    whose = "it" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
+    return f"{whose} {cause_of_preemption(preemption)}"
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
@@ -328,8 +329,8 @@ _FACTS = {
     ev.RequestResumed: lambda e: _admitted(e),
     ev.RequestDeferred: lambda e: ("", {"reason": deferral(e.reason, e.need, e.free)}),
     ev.RequestPreempted: lambda e: (
-        ".itself" if e.victim_of == e.seq_id and e.need > 0 else "",
-        {"victim_of": short_name(e.victim_of), "reason": cause_of_preemption(e.need, e.free)},
+        ".itself" if e.victim_of == e.seq_id else "",
+        {"victim_of": short_name(e.victim_of), "reason": cause_of_preemption(e)},
     ),
     ev.RequestForked: lambda e: ("", {"parent": short_name(e.parent)}),
     ev.BeamPruned: lambda e: ("" if e.stop_reason is None else ".complete", {}),
@@ -339,14 +340,8 @@ _FACTS = {
     ev.BlockCopied: lambda e: ("", {"src": e.src, "dst": e.dst}),
     ev.BlockMissed: lambda e: ("", {"logical": e.logical, "reason": miss(e.why)}),
     ev.BlockFreed: lambda e: (".tail" if e.position == "tail" else "", {}),
-    ev.KVLost: lambda e: (
-        ".failed" if e.why == "failed" else "",
-        {"host_block": e.host_block},
-    ),
-    ev.KVLoad: lambda e: (
-        "" if e.source == "host" else ".remote",
-        {"blocks": len(e.block_ids)},
-    ),
+    ev.KVLost: lambda e: (".failed" if e.why == "failed" else "", {"host_block": e.host_block}),
+    ev.KVLoad: lambda e: ("" if e.source == "host" else ".remote", {"blocks": len(e.block_ids)}),
     ev.KVLease: lambda e: ("", {"blocks": len(e.block_ids)}),
     ev.KVReleased: lambda e: ("" if e.why == "read" else f".{e.why}", {}),
     ev.KVLoaded: lambda e: ("", {"tokens": e.num_tokens}),

@@ -12,12 +12,7 @@ from support.vllm.recorded import HEADER
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
 from minivllm.events.recording.compact import StepDecodes
-from minivllm.events.recording.lines import (
-    decode_header,
-    decode_line,
-    encode_event,
-    encode_header,
-)
+from minivllm.events.recording.lines import decode_header, decode_line, encode_event, encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.server.feeds.file_feed import file_app

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from minivllm.events import types as ev
-from minivllm.tui.app import DashboardApp
+from minivllm.tui.app import SCREENS, DashboardApp
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.widgets.frame.panel import Panel
@@ -45,8 +45,6 @@ def _parse_once(stylesheet: Stylesheet, css: str, *given: object, **named: objec
 
 
 Stylesheet._parse_rules = _parse_once
-
-SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 
 
 def keys_of(app: DashboardApp) -> dict[str, str]:

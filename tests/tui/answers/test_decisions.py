@@ -37,9 +37,8 @@ def test_every_reason_of_the_engine_has_its_own_words() -> None:
     assert missing_from(waits[0], 3, 1) == missing_from(deferral("max_num_seqs", 1, 0, 4), 4) == []
     words = [*waits, *(miss(why) for why in get_args(ev.MissReason))]
     assert len(set(words)) == len(words) and not any("_" in word for word in words)
-    assert "3 blocks" in cause_of_preemption(need=3, free=1)
-    assert "slot" in cause_of_preemption(need=3, free=3)
-    assert "failed" in cause_of_preemption(need=0, free=5)
+    for need, free, word in ((3, 1, "3 blocks"), (3, 3, "slot"), (0, 5, "failed")):
+        assert word in cause_of_preemption(ev.RequestPreempted(0, 0, 0.0, "b", "a", need, free, 0))
 
 
 def test_a_preemption_names_its_beneficiary_and_an_eviction_its_owner(memory_pressure) -> None:

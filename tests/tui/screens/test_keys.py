@@ -329,6 +329,7 @@ CHECKS["engine.abort"] = asks_of_the_engine(("abort", "REQUEST"), selects=True)
 async def says_how_to_get_a_running_sequence(seat: Seat, key: str) -> None:
     await seat.press("7", key)
     assert seat.control.calls == [] and "a asks the model" in told(seat.app)[-1]
+    assert "engine.tokens" not in seat.app.screen.keybar.wanted()
 
 
 @of("engine.pause")

@@ -113,6 +113,8 @@ class KeyBar(Panel, can_focus=False):
         if name == "choice" and self.app.engine_keys.explains_selected:
             add("engine.tokens", label="Stop explaining")
         hidden = () if transport.view.explanations.judged else _OF_WORDS
+        if not context.own.recording.head.fold.running:
+            hidden = *hidden, "engine.tokens"
         add(*(command for command in _HERE.get(name, ()) if command not in hidden))
         if lesson is None and transport.view.fold.counters.generation_tokens:
             add("race.start")

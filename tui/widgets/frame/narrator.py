@@ -3,7 +3,7 @@
 from textual.geometry import Size
 
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, line, wrap
+from minivllm.tui.draw.lines import Line, Row, flow, line
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.tour import NEXT, Tour
@@ -25,8 +25,13 @@ class Narrator(Panel, can_focus=False):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if (tour := self.context.tour) is not None and tour.is_open:
             return self._stop_of(tour, width)[:height]
-        ended = [] if tour is None or not tour.is_over else [line(width, (f" {NEXT}", "accent*"))]
-        return [*ended, *self._told(model, width)][:height]
+        rows, context = self._told(model, width), self.context
+        if tour is not None and tour.is_over:
+            rows.insert(0, line(width, (f" {NEXT}", "accent*")))
+        elif tour is not None and context.own.state != "playing" and context.control.state().paused:
+            space = self.screen.bound["time.toggle"].key_display
+            rows.insert(0, line(width, (f" {space} goes on with the tour.", "accent*")))
+        return rows[:height]
 
     def _told(self, model: DashboardModel, width: int) -> list[Line]:
         narration, motion, told = self.context.narration, self._motion(), None
@@ -50,11 +55,11 @@ class Narrator(Panel, can_focus=False):
         return None if transport.state == "paused" else "playing"
 
     def _stop_of(self, tour: Tour, width: int) -> list[Line]:
-        bound = self.screen.bound.get(tour.stop.command)
-        key = "" if bound is None else f" {bound.key_display} "
-        said = tour.stop.then if tour.is_answered else tour.stop.sentence
-        words = wrap(f"{tour.number} of {len(tour.stops)}  {said}", width - 14)
-        rows = [Row(width).put(" ").put(row, "accent*") for row in words]
-        if not tour.is_answered:
-            rows[-1].put("  press ", "muted").put(key, "accent*!")
-        return [row.line() for row in rows]
+        head, bound = f" {tour.number} of {len(tour.stops)}  ", self.screen.bound
+        if tour.is_answered:
+            return flow(((f"{head}{tour.stop.then}", "accent*"),), width, 1)
+        key, space = (f" {bound[name].key_display} " for name in (tour.stop.command, "time.toggle"))
+        asks = (f"{head}{tour.stop.sentence}", "accent*"), ("  press ", "muted"), (key, "accent*!")
+        skips = (" or ", "muted"), (space, "accent*!"), (" to skip", "muted")
+        # While a race is shown, space plays that.
+        return flow(asks if self.context.behind else asks + skips, width, 1)

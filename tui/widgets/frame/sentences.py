@@ -85,7 +85,8 @@ class Summary(Sentences, can_focus=False):
             for row in wrap(clean(sentence), width - 2)
         ]
         keys = Row(width).put(" ")
-        for command_id, words in _NEXT:
+        hidden = () if self.context.transport.view.explanations.judged else ("screen.choice",)
+        for command_id, words in (row for row in _NEXT if row[0] not in hidden):
             action = f"app.command('{command_id}')"
             keys.put(self.screen.bound[command_id].key_display, "accent*", target=action)
             keys.put(f" {words}   ", "muted", target=action)

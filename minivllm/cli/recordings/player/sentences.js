@@ -30,10 +30,14 @@ export function reasonToWait(moment, [reason, need, free]) {
   return phrase(key, { need, free, limit: moment.fold.maxNumSeqs });
 }
 
-export function causeOfPreemption(need, free) {
+function causeOfPreemption({ need, free, victim_of, seq_id }) {
   if (need <= 0) return phrase(need ? "cause.reset" : "cause.failed");
   const key = need <= free ? "cause.slot" : free ? "cause.blocks" : "cause.no_blocks";
-  return phrase(key, { need, free });
+  return phrase(key, { need, free }) + (victim_of === seq_id ? phrase("cause.own") : "");
+}
+
+export function whoseNeed(e) {
+  return `${e.victim_of === e.seq_id ? "it" : shortName(e.victim_of)} ${causeOfPreemption(e)}`;
 }
 
 export function whyWaiting(moment, position) {
@@ -62,8 +66,8 @@ const FACTS = {
   "request.admitted": entered,
   "request.resumed": entered,
   "request.deferred": (e) => ["", { reason: deferral(e.reason, e.need, e.free) }],
-  "request.preempted": (e) => [e.victim_of === e.seq_id && e.need > 0 ? ".itself" : "", {
-    victim_of: shortName(e.victim_of), reason: causeOfPreemption(e.need, e.free),
+  "request.preempted": (e) => [e.victim_of === e.seq_id ? ".itself" : "", {
+    victim_of: shortName(e.victim_of), reason: causeOfPreemption(e),
   }],
   "request.forked": (e) => ["", { parent: shortName(e.parent) }],
   "request.beam_pruned": (e) => [(e.stop_reason ?? null) === null ? "" : ".complete", {}],

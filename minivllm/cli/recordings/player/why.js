@@ -1,5 +1,5 @@
 import { PASSED_REASONS } from "./labels.js";
-import { causeOfPreemption, phrase, reasonToWait } from "./sentences.js";
+import { phrase, reasonToWait, whoseNeed } from "./sentences.js";
 import { number, plural, shortName, visible } from "./text.js";
 
 // Why a sequence waits, runs or has ended: the dashboard's sentences of the key w
@@ -98,9 +98,7 @@ function preempted(fold, past, seqId, sequence, name) {
     + ` those still in the cache`;
   const event = newest(past, (e) => e.ev === "request.preempted" && e.seq_id === seqId);
   if (!event) return [`${name} was preempted`, again];
-  const whose = event.victim_of === seqId ? "it" : shortName(event.victim_of);
-  const short = causeOfPreemption(event.need, event.free);
-  return [`${name} was preempted in step ${number(event.step)}: ${whose} ${short}`, again];
+  return [`${name} was preempted in step ${number(event.step)}: ${whoseNeed(event)}`, again];
 }
 
 // ---- running ----
