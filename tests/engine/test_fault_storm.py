@@ -13,13 +13,10 @@ from minivllm.sampling_params import RequestOutputKind
 
 NUM_REQUESTS = 24
 KINDS = [
-    {},
-    {"n": 3},
-    {"n": 2, "best_of": 3, "logprobs": 2},
-    {"n": 3, "use_beam_search": True},
+    {}, {"n": 3}, {"n": 2, "best_of": 3, "logprobs": 2}, {"n": 3, "use_beam_search": True},
     {"stop": ["a", "Zz"], "logprobs": 1},
     {"output_kind": RequestOutputKind.DELTA, "min_tokens": 3},
-]
+]  # fmt: skip
 
 
 class Dice(FakeTokenizer):

@@ -1,13 +1,7 @@
 """Measurements of lessons, against runs small enough to count by hand."""
 
+from minivllm.lessons.teacher import measure
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
-from minivllm.lessons.teacher.measure import (
-    gaps,
-    idle_slots_while_waiting,
-    steps_to_first_token,
-    token_steps,
-    work_per_step,
-)
 
 
 def two_and_one(shelf: ModelShelf, batching: str) -> LessonEngine:
@@ -22,16 +16,16 @@ def two_and_one(shelf: ModelShelf, batching: str) -> LessonEngine:
 
 def test_a_continuous_batch_leaves_no_slot_idle_while_a_request_waits(lesson_shelf):
     engine = two_and_one(lesson_shelf, "continuous")
-    assert token_steps(engine, "cleo") == [3, 4]
-    assert steps_to_first_token(engine, "cleo") == 3
-    assert idle_slots_while_waiting(engine) == 0
-    assert gaps(engine, "ada") == [1, 1, 1], "ada runs undisturbed"
-    assert work_per_step(engine) == [6, 2, 4, 2]
+    assert measure.token_steps(engine, "cleo") == [3, 4]
+    assert measure.steps_to_first_token(engine, "cleo") == 3
+    assert measure.idle_slots_while_waiting(engine) == 0
+    assert measure.gaps(engine, "ada") == [1, 1, 1], "ada runs undisturbed"
+    assert measure.work_per_step(engine) == [6, 2, 4, 2]
 
 
 def test_a_static_batch_leaves_the_slot_of_the_shorter_answer_idle(lesson_shelf):
     engine = two_and_one(lesson_shelf, "static")
-    assert token_steps(engine, "cleo") == [5, 6]
-    assert idle_slots_while_waiting(engine) == 2  # bob's, in steps 3 and 4
+    assert measure.token_steps(engine, "cleo") == [5, 6]
+    assert measure.idle_slots_while_waiting(engine) == 2  # bob's, in steps 3 and 4
     # in step 6 no request waits, so its idle slot does not count
-    assert work_per_step(engine) == [6, 2, 1, 1, 3, 1]
+    assert measure.work_per_step(engine) == [6, 2, 1, 1, 3, 1]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.model.needs import interpreted
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from support.model.paged_cases import DEVICE
 from support.model.tiny_models import PlannedRunner, load_into_ours, make_peer
 
 from minivllm.core.request import Sequence
@@ -40,7 +41,7 @@ def static_runner(
     monkeypatch: pytest.MonkeyPatch, sizes: list[int], name: str = "llama", **options
 ) -> PlannedRunner:
     monkeypatch.setattr(cuda_graphs, "padded_sizes", lambda most: sizes)
-    decoder = load_into_ours(make_peer(name))
+    decoder = load_into_ours(make_peer(name), linear_backend="torch", device=DEVICE)
     options = {"max_num_seqs": sizes[-1], **options}
     return PlannedRunner(decoder, attention_backend="triton:unified", **options)
 

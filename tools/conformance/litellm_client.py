@@ -33,13 +33,8 @@ def main(url: str, model: str) -> None:
         len(scored.choices[0].logprobs["content"]) == whole.usage.completion_tokens,
         "a token has no logprob",
     )
-    text = litellm.text_completion(
-        **server,
-        **fixed,
-        model=f"text-completion-openai/{model}",
-        prompt="The capital of France is",
-        n=2,
-    )
+    for_texts, prompt = f"text-completion-openai/{model}", "The capital of France is"
+    text = litellm.text_completion(**server, **fixed, model=for_texts, prompt=prompt, n=2)
     expect(
         len(text.choices) == 2 and text.choices[0].text == text.choices[1].text,
         "two greedy texts differ",

@@ -35,6 +35,13 @@ from server_process import serve  # noqa: E402  (in the neighbouring folder `loa
 TOLERANCE = 1e-3
 """Tolerance for a sum of log-probabilities over a few tokens, both computed in float32."""
 NUM_REQUESTS = 16
+SCRIPTS = {
+    "openai": "parse, json_schema, stream equal to whole, BadRequestError",
+    "instructor": "an object, a list of objects",
+    "litellm": "chat, stream equal to whole, logprobs, n texts, json_schema, BadRequestError",
+    "tools": "the tool loop, stream equal to whole, parsed arguments, pydantic-ai's outputs",
+}
+"""The clients that are a file here, and what each checks."""
 
 
 class NotConformantError(Exception):
@@ -49,24 +56,8 @@ def main() -> int:
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     args = parser.parse_args()
     checkpoint = str(resolve_for_transformers(args.model))
-    clients: dict[str, Callable[..., str]] = {
-        "lm-eval": _lm_eval,
-        "openai": partial(
-            _script, "openai", "parse, json_schema, stream equal to whole, BadRequestError"
-        ),
-        "instructor": partial(_script, "instructor", "an object, a list of objects"),
-        "litellm": partial(
-            _script,
-            "litellm",
-            "chat, stream equal to whole, logprobs, n texts, json_schema, BadRequestError",
-        ),
-        "guidellm": _guidellm,
-        "tools": partial(
-            _script,
-            "tools",
-            "the tool loop, stream equal to whole, parsed arguments, pydantic-ai's outputs",
-        ),
-    }
+    clients: dict[str, Callable[..., str]] = {"lm-eval": _lm_eval, "guidellm": _guidellm}
+    clients |= {name: partial(_script, name, shown) for name, shown in SCRIPTS.items()}
     failed = 0
     with serve("--model", args.model, "--dtype", "float32") as server:
         for name, run in clients.items():
@@ -114,9 +105,8 @@ def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
             pairs.append((arguments["arg_0"], arguments["arg_1"]))
             scores.append((float(response[0]), str(response[1]) == "True"))
     expected = _by_transformers(checkpoint, pairs)
-    if len(pairs) != sum(
-        len(json.loads(line)["choices"]) for line in questions.read_text().splitlines()
-    ):
+    asked = map(json.loads, questions.read_text().splitlines())
+    if len(pairs) != sum(len(question["choices"]) for question in asked):
         raise NotConformantError(
             f"{len(pairs)} continuations were scored, which is not all of them"
         )
@@ -146,12 +136,8 @@ def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tupl
         with torch.inference_mode():
             rows = model(torch.tensor([whole])).logits[0, begin - 1 : -1].double().log_softmax(-1)
         targets = torch.tensor(whole[begin:])
-        found.append(
-            (
-                rows[range(len(targets)), targets].sum().item(),
-                bool((rows.argmax(-1) == targets).all()),
-            )
-        )
+        is_greedy = bool((rows.argmax(-1) == targets).all())
+        found.append((rows[range(len(targets)), targets].sum().item(), is_greedy))
     return found
 
 

@@ -69,13 +69,8 @@ def _profile(engine: LLMEngine, batch: int, prompt_len: int, folder: Path) -> di
         engine.abort_request(request_id)
     found = summary(json.loads(path.read_text())["traceEvents"])
     step = statistics.median(runs)
-    return {
-        "batch": batch,
-        "step": step,
-        **found,
-        "outside": 1 - found["busy"] / step,
-        "runs": runs,
-    }
+    outside = 1 - found["busy"] / step
+    return {"batch": batch, "step": step, **found, "outside": outside, "runs": runs}
 
 
 def _start(engine: LLMEngine, batch: int, prompt_len: int) -> None:

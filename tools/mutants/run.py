@@ -37,7 +37,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -47,17 +47,9 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 COPIED = (
-    "minivllm",
-    "kernels",
-    "tui",
-    "lessons",
-    "tests",
-    "tools",
-    "docs",
-    "pyproject.toml",
-    "README.md",
-    "Makefile",
-)
+    "minivllm", "kernels", "tui", "lessons", "tests", "tools", "docs", "pyproject.toml",
+    "README.md", "Makefile",
+)  # fmt: skip
 PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
 """Modules that the tests import. They are loaded once here, and not in every forked process."""
 HYPOTHESIS = ("--hypothesis-seed=0", "--hypothesis-profile=mutants")
@@ -159,15 +151,11 @@ class Workshop:
         self.folder = folder
         self._pytest = pytest
         self._num_writes = 0
+        ignore = shutil.ignore_patterns("__pycache__")
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(
-                    source,
-                    folder / name,
-                    ignore=shutil.ignore_patterns("__pycache__"),
-                    symlinks=True,
-                )
+                shutil.copytree(source, folder / name, ignore=ignore, symlinks=True)
             elif source.exists():
                 shutil.copy2(source, folder / name)
 
@@ -195,9 +183,8 @@ class Workshop:
             os.waitpid(self._process, 0)
         if self.mutant is not None:
             self._write(self._original)
-        return Outcome(
-            self.mutant, self._killers(process != 0, os.waitstatus_to_exitcode(status)), seconds
-        )
+        killers = self._killers(process != 0, os.waitstatus_to_exitcode(status))
+        return Outcome(self.mutant, killers, seconds)
 
     def _killers(self, has_ended: bool, status: int) -> list[str]:
         if not has_ended:
@@ -205,9 +192,8 @@ class Workshop:
         if status == 0:
             return []
         said = self._log.read_text(encoding="utf-8", errors="replace")
-        found = re.findall(
-            r"^(?:FAILED|ERROR) (\S+::\w+(?:\[.*?\](?= - |$))?|\S+)", said, re.MULTILINE
-        )
+        pattern = r"(?m)^(?:FAILED|ERROR) (\S+::\w+(?:\[.*?\](?= - |$))?|\S+)"
+        found = re.findall(pattern, said)
         return list(dict.fromkeys(found)) or [f"pytest itself, status {status}: {said[-400:]}"]
 
     def _run_tests(self, tests: list[str]) -> NoReturn:
@@ -219,16 +205,10 @@ class Workshop:
             os.chdir(self.folder)
             sys.path[:0] = [str(self.folder)]
             arguments = [
-                *tests,
-                *self._pytest,
-                "-q",
-                "-m",
-                "not slow and not gpu and not browser",
-                "--tb=no",
-                "--no-header",
-                "-rfE",
-            ]
-            status = int(pytest.main([*arguments, "-p", "no:cacheprovider", *HYPOTHESIS]))
+                *tests, *self._pytest, "-q", "-m", "not slow and not gpu and not browser",
+                "--tb=no", "--no-header", "-rfE", "-p", "no:cacheprovider", *HYPOTHESIS,
+            ]  # fmt: skip
+            status = int(pytest.main(arguments))
         finally:
             sys.stdout.flush()
             os._exit(status)
@@ -320,12 +300,8 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--workers", type=int, default=2, help="number of mutants tried in parallel"
     )
-    parser.add_argument(
-        "--matrix",
-        type=Path,
-        metavar="FILE",
-        help="run all tests of a list on each mutant, write who noticed what, print a small cover",
-    )
+    matrix = "run all tests of a list on each mutant, write who noticed what, print a small cover"
+    parser.add_argument("--matrix", type=Path, metavar="FILE", help=matrix)
     return parser.parse_args(arguments)
 
 
@@ -353,12 +329,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(
                 f"{listed.name}: {len(chosen)} mutants against {' '.join(listed.tests)}", flush=True
             )
-            outcomes = []
-            for outcome in run(
-                MutantList(listed.name, listed.tests, listed.must_kill, chosen),
-                options.workers,
-                pytest_arguments,
-            ):
+            outcomes, tried = [], replace(listed, mutants=chosen)
+            for outcome in run(tried, options.workers, pytest_arguments):
                 print(f"{outcome}  ({outcome.seconds:.0f} s)", flush=True)
                 outcomes.append(outcome)
             all_pass &= passes(outcomes, listed.must_kill)

@@ -119,14 +119,8 @@ def _value(action: argparse.Action) -> str:
 def _meaning(action: argparse.Action) -> str:
     text = argparse.HelpFormatter("minivllm")._expand_help(action) if action.help else ""
     # If the help does not state the default, add it, unless the default means "not given".
-    if "default:" not in text and action.default not in (
-        None,
-        argparse.SUPPRESS,
-        False,
-        (),
-        [],
-        "",
-    ):
+    not_given = (None, argparse.SUPPRESS, False, (), [], "")
+    if "default:" not in text and action.default not in not_given:
         text += f" (default: {action.default})"
     choices = f" One of {', '.join(map(code, action.choices))}." if action.choices else ""
     home = str(Path.home())

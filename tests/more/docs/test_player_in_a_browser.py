@@ -148,13 +148,11 @@ def test_the_story_is_told_above_the_panels_and_never_used_blocks_are_one_line(p
 @pytest.mark.parametrize(
     ("asked", "step", "said"),
     [
-        ("12", 12, ""),
-        ("b16", 41, "Block 16 is held by dan alone"),
-        ("june", 41, "june is number 2 in the queue"),
-        ("b99999", 41, "There is no block"),
+        ("12", 12, ""), ("b16", 41, "Block 16 is held by dan alone"),
+        ("june", 41, "june is number 2 in the queue"), ("b99999", 41, "There is no block"),
         ("nobody", 41, "nobody is not known"),
     ],
-)
+)  # fmt: skip
 def test_the_key_g_goes_to_a_step_a_request_or_a_block(page, tmp_path, asked, step, said):
     open_recording(page, tmp_path, BURST, step=41)
     page.on("dialog", lambda question: question.accept(asked))

@@ -109,12 +109,10 @@ def test_code_that_ignores_its_timer_is_ended_from_outside(submit):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("def", "SyntaxError in line"),
-        ("x = '\0'", "SyntaxError in the file"),
-        ("import no_such_module", "ModuleNotFoundError"),
-        ("del BlockPool", "BlockPool"),
+        ("def", "SyntaxError in line"), ("x = '\0'", "SyntaxError in the file"),
+        ("import no_such_module", "ModuleNotFoundError"), ("del BlockPool", "BlockPool"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_cannot_be_loaded_could_not_run(submit, lines, words):
     result = check(EXERCISE, submit(lines))
     assert result.exit_status == 2

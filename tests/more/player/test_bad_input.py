@@ -46,15 +46,10 @@ def _finish_of_nobody(seq: int = 0) -> bytes:
 
 
 REFUSED = {
-    "notes.txt": "not a minivllm recording",
-    "nothing": "not a minivllm recording",
-    "newer.jsonl": "version 3",
-    "no-blocks.jsonl": "num_blocks",
-    "missing-line.jsonl": "line 51",
-    "impossible.jsonl": "cannot be played",
-    "cut.jsonl.gz": "gzip",
-    "huge.jsonl": "larger",
-}
+    "notes.txt": "not a minivllm recording", "nothing": "not a minivllm recording",
+    "newer.jsonl": "version 3", "no-blocks.jsonl": "num_blocks", "missing-line.jsonl": "line 51",
+    "impossible.jsonl": "cannot be played", "cut.jsonl.gz": "gzip", "huge.jsonl": "larger",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)

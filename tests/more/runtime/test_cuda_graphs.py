@@ -3,35 +3,40 @@
 import pytest
 import torch
 from runtime.test_cuda_graphs import one_thread, spy_on_runs, static_runner
-from support.model.needs import interpreted
-from support.model.tiny_models import (
-    PEERS,
-    PlannedRunner,
-    load_into_ours,
-    make_peer,
-    steps_of_all_kinds,
-)
+from support.model import tiny_models
+from support.model.needs import INTERPRETED, interpreted, on_any_device
 
 from minivllm import LLM, SamplingParams
 from minivllm.runtime.step_result import Watch
 
 __all__ = ["one_thread"]
 
-pytestmark = interpreted
+INT8 = {"kv_cache_dtype": "int8_per_token_head"}
 
 
+@on_any_device
 @pytest.mark.parametrize(
-    ("name", "custom_ops"), [("llama", "none"), *((name, "all") for name in PEERS)]
-)
-def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, monkeypatch):
-    run = static_runner(monkeypatch, [2, 5], name, custom_ops=[custom_ops])
+    ("name", "custom_ops", "cache"),
+    [
+        ("llama", "none", {}), ("qwen3-window", "all", INT8),
+        *((name, "all", {}) for name in (*tiny_models.PEERS, "qwen3-window", "qwen3-moe")),
+    ],
+)  # fmt: skip
+def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, cache, monkeypatch):
+    """On a device the padded batch is a replayed graph; the other is always torch's on the CPU."""
+    run = static_runner(monkeypatch, [2, 5], name, custom_ops=[custom_ops], **cache)
     ran = spy_on_runs(run, monkeypatch)
-    plain = PlannedRunner(load_into_ours(make_peer(name)), max_num_seqs=5)
-    for ours, theirs in zip(steps_of_all_kinds(run), steps_of_all_kinds(plain), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-    assert ran == [5], "three decodes, and the other steps have chunks"
+    plain = tiny_models.load_into_ours(tiny_models.make_peer(name))
+    plain = tiny_models.PlannedRunner(plain, max_num_seqs=5, attention_backend="torch", **cache)
+    for ours, theirs in zip(
+        tiny_models.steps_of_all_kinds(run), tiny_models.steps_of_all_kinds(plain), strict=True
+    ):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
+    # Three decodes; the other steps have chunks. A replayed graph runs no Python.
+    assert ran == ([5] if INTERPRETED else [])
 
 
+@interpreted
 def test_steps_with_a_chunk_or_with_attention_mass_are_not_padded(monkeypatch):
     run = static_runner(monkeypatch, [4])
     ran = spy_on_runs(run, monkeypatch)
@@ -46,6 +51,7 @@ def test_steps_with_a_chunk_or_with_attention_mass_are_not_padded(monkeypatch):
     assert ran == [4]
 
 
+@interpreted
 def test_an_engine_that_preempts_and_forks_gives_the_same_tokens_as_with_torch():
     """Rows move, blocks change owners and sequences return: real steps with interpreted kernels."""
     greedy = {"temperature": 0, "ignore_eos": True}

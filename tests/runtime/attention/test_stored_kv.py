@@ -6,7 +6,8 @@ import pytest
 import torch
 from support.model.attention_cases import SHARING, Seq, random_case
 from support.model.backend_cases import BackendCase, CpuCase
-from support.model.needs import interpreted
+from support.model.needs import on_any_device
+from support.model.paged_cases import DEVICE
 
 from minivllm import runtime
 from minivllm.config import EngineConfig
@@ -15,7 +16,6 @@ from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads
 from minivllm.runtime.kv_cache import KVCacheSpec
 
 INT8, BF16 = "int8_per_token_head", "bfloat16"
-CPU = torch.device("cpu")
 each_kind = pytest.mark.parametrize("kind", [INT8, BF16])
 
 
@@ -74,12 +74,12 @@ def test_an_int8_head_is_off_by_half_a_step_at_most_and_keeps_nan():
     assert bad == [[7, 1], [8, 2]]
 
 
-@interpreted
+@on_any_device
 @pytest.mark.parametrize(("version", "kind"), [("unified", INT8)])
 def test_triton_reads_and_writes_what_torch_does(version, kind):
     case = BackendCase([Seq(0, 21), Seq(0, 1), Seq(0, 4)])
     spec = KVCacheSpec(1, 2, case.head_size, case.block_size, torch.float32, kind)
-    triton = runtime.TritonAttentionBackend(version, spec, case.num_blocks, CPU, 6, 8, 128)
+    triton = runtime.TritonAttentionBackend(version, spec, case.num_blocks, DEVICE, 6, 8, 128)
     torch_ = case.empty_backend(spec)
     for _ in range(2):  # a prompt, then the next token of its sequence
         torch.testing.assert_close(case.run(triton), case.run(torch_), rtol=2e-6, atol=2e-6)
@@ -87,11 +87,12 @@ def test_triton_reads_and_writes_what_torch_does(version, kind):
         for ours, theirs in zip(
             triton.read_blocks(0, ids), torch_.read_blocks(0, ids), strict=True
         ):
-            assert torch.equal(ours.flatten(0, 1)[:21], theirs.flatten(0, 1)[:21])
+            assert torch.equal(ours.cpu().flatten(0, 1)[:21], theirs.flatten(0, 1)[:21])
         query = torch.randn(1, 6, case.head_size)
         tables, lengths = torch.tensor([ids], dtype=torch.int32), torch.tensor([21])
+        on_device = (x.to(DEVICE) for x in (query, tables, lengths.int()))
         torch.testing.assert_close(
-            triton.attention_mass(0, query, tables, lengths.int()),
+            triton.attention_mass(0, *on_device).cpu(),
             torch_.attention_mass(0, query, tables, lengths),
         )
         case = BackendCase([Seq(20)], seed=1)

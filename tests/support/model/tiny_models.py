@@ -134,8 +134,9 @@ def load_into_ours(
     peer: transformers.PreTrainedModel,
     dtype: torch.dtype = torch.float32,
     linear_backend: LinearBackendName = "auto",
+    device: torch.device | str = "cpu",
 ) -> Decoder:
-    decoder = Decoder(config_of(peer), dtype, "cpu", linear_backend)
+    decoder = Decoder(config_of(peer), dtype, device, linear_backend)
     decoder.load_weights(checkpoint_of(peer).items())
     return decoder
 
