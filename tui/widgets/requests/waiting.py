@@ -70,7 +70,7 @@ def why_waiting(model: DashboardModel, position: int) -> str:
     if position > model.considered() and sequence.slot is None:
         return phrase("queue.behind", name=short_name(fold.waiting[position - 1]))
     if sequence.deferred is None:
-        return phrase("queue.new")
+        return phrase("queue.again" if sequence.status == "PREEMPTED" else "queue.new")
     reason, need, _ = sequence.deferred
     if reason == "max_num_seqs" and len(fold.running) + need <= model.max_num_seqs:
         return phrase("queue.slot")

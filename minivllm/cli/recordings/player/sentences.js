@@ -41,7 +41,9 @@ export function whyWaiting(moment, position) {
   if (position > moment.considered() && sequence.slot === null) {
     return phrase("queue.behind", { name: shortName(fold.waiting[position - 1]) });
   }
-  if (!sequence.deferred) return phrase("queue.new");
+  if (!sequence.deferred) {
+    return phrase(sequence.status === "PREEMPTED" ? "queue.again" : "queue.new");
+  }
   const [reason, need] = sequence.deferred;
   if (reason === "max_num_seqs" && fold.running.length + need <= fold.maxNumSeqs) {
     return phrase("queue.slot");
