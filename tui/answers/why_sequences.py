@@ -63,7 +63,8 @@ def _waiting(
         return f"{name} {_loads(model, seq_id, sequence)}; the requests behind it may pass."
     if position <= considered and own is not None and own[0] in PASSED_REASONS:
         return f"{name} {reason_to_wait(model, *own)}; the requests behind it may pass."
-    reason = _first_waits(model, first)
+    deferred = model.fold.sequences[first].deferred
+    reason = "" if deferred is None else reason_to_wait(model, *deferred)
     said = [*_preempted(sequence, record, name)]
     if position > considered:
         who = short_name(first)
@@ -75,13 +76,14 @@ def _waiting(
     elif model.fold.step == 0:
         said += ["No step has been planned yet", f"The first one will consider {name}"]
     else:
-        is_new = record is not None and record.arrived_step == model.fold.step
+        step = model.fold.step
+        is_new = record is not None and record.arrived_step == step
         if is_new:
-            said += [f"{name} arrived after step {model.fold.step:,} was planned"]
+            said += [f"{name} arrived after step {step:,} was planned"]
         if is_new or model.steps.current is None:
             said += ["The next step will consider it"]
         else:
-            said += [f"Step {model.fold.step:,} is in progress, and has not decided about {name} so far"]
+            said += [f"Step {step:,} is in progress, and has not decided about {name} so far"]
     return f"{'. '.join(said)}."
 
 
@@ -91,11 +93,6 @@ def _loads(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str:
     if (load := model.fold.loads.get(seq_id)) is not None:
         why = phrase("waits.waiting_for_remote_kvs", need=len(load.block_ids))
     return f"{why}. It owns {plural(len(sequence.block_table), 'block')} and slot {sequence.slot}"
-
-
-def _first_waits(model: DashboardModel, seq_id: str) -> str:
-    deferred = model.fold.sequences[seq_id].deferred
-    return "" if deferred is None else reason_to_wait(model, *deferred)
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:

@@ -42,14 +42,21 @@ class EngineKeys:
         elif control is not None:
             control.resume() if control.state().paused else control.pause()
 
-    def step(self) -> None:
-        if control := self._control():
+    def _engine_to_step(self) -> EngineControl | None:
+        """The engine, with its newest moment in the picture; if it is idle, say so."""
+        if (control := self._control()) is not None:
             self._time.follow_steps()
+            # An idle demo may get a request of its script now.
+            if not (control.pauses_with_picture or self._context.own.view.fold.requests):
+                self._app.tell("There is nothing to compute: a asks the model.")
+        return control
+
+    def step(self) -> None:
+        if control := self._engine_to_step():
             control.step()
 
     def phase(self) -> None:
-        if control := self._control():
-            self._time.follow_steps()
+        if control := self._engine_to_step():
             self.watch_first()  # so that the candidates are on the screen before the draw
             control.step_phase()
 
@@ -69,7 +76,7 @@ class EngineKeys:
         requests = self._context.own.recording.head.fold.requests.keys()
         for name in self._asked - requests:
             self._asked.remove(name)
-            self._app.tell(f"{name} has ended: press 4 to read its answer.")
+            self._app.report(f"{name} has ended: press 4 to read its answer.")
         if self._arrived_before is None:
             return False
         newer = requests - self._arrived_before

@@ -84,9 +84,6 @@ class PrefixIndex:
         for name, blocks in self.carriers.items():
             self.children.setdefault(self._fold.blocks[blocks[0]].parent, []).append(name)
 
-    def _first_block(self, name: str) -> int:
-        return self.carriers[name][0]
-
     def _find_holders(self) -> None:
         """Map each block to its holders. All blocks held by one sequence alone share one tuple."""
         shared = set(shared_blocks(self._fold.blocks))
@@ -106,7 +103,7 @@ class PrefixIndex:
         roots = [
             name for parent in self.children.keys() - carriers for name in self.children[parent]
         ]
-        roots.sort(key=self._first_block)
+        roots.sort(key=lambda name: carriers[name][0])
         held = {name for name in roots if any(block in holders for block in carriers[name])}
         self.roots = sorted(roots, key=lambda name: name not in held)
 

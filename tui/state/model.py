@@ -73,19 +73,10 @@ class _Remembered(msgspec.Struct):
         self.forget_attention(event)  # of an earlier step; this step's follows
         self.mass[event.seq_id] = event.mass
 
-    def keep_attention(self, event: ev.TokenAttention) -> None:
-        self.attention = event
-
     def forget_attention(self, event: ev.Event) -> None:
         self.mass.pop(event.seq_id, None)
         if self.attention is not None and self.attention.seq_id == event.seq_id:
             self.attention = None
-
-    def keep_experts(self, event: ev.ExpertsRouted) -> None:
-        self.experts = event
-
-    def keep_trace(self, event: ev.KernelTraced) -> None:
-        self.trace = event
 
     def tell(self, event: ev.Event) -> None:
         owner = self.ages.owner_told_by(event)
@@ -140,10 +131,10 @@ class DashboardModel:
         for kinds, listener in (
             (_LETTERS_CHANGE, self.remembered.keep_letters),
             ((ev.AttentionMass,), self.remembered.keep_mass),
-            ((ev.TokenAttention,), self.remembered.keep_attention),
+            ((ev.TokenAttention,), partial(setattr, self.remembered, "attention")),
             (_LOSE_BLOCKS, self.remembered.forget_attention),
-            ((ev.ExpertsRouted,), self.remembered.keep_experts),
-            ((ev.KernelTraced,), self.remembered.keep_trace),
+            ((ev.ExpertsRouted,), partial(setattr, self.remembered, "experts")),
+            ((ev.KernelTraced,), partial(setattr, self.remembered, "trace")),
             ((ev.TokenExplained,), self.remembered.explanations.keep),
             ((ev.GrammarState,), self.remembered.explanations.keep_grammar),
             ((ev.RequestArrived,), self.branches.forget),
@@ -184,11 +175,6 @@ class DashboardModel:
     @property
     def trace(self) -> ev.KernelTraced | None:
         return self.remembered.trace
-
-    @property
-    def changed(self) -> set[int]:
-        """Blocks that the current step wrote, took, found, copied, released, freed or evicted."""
-        return self.ages.changed
 
     @property
     def max_num_seqs(self) -> int:

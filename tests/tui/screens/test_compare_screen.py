@@ -13,7 +13,6 @@ from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.time.follow import follow
 from minivllm.tui.widgets.compare.comparison import Comparison, PlanSearch
 from minivllm.tui.widgets.compare.race_line import RaceLine
 from minivllm.tui.widgets.compare.side import Side
@@ -142,21 +141,7 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     assert next(rows).startswith("tokens per"), "with little room, who is faster comes first"
 
 
-def test_inside_a_step_both_sides_have_seen_as_many_of_its_events(two) -> None:
-    for other in two:
-        context = context_of(two[0], other=other)
-        sides = first, second = context.transport, context.second
-        for position in range(200):
-            first.to_position(position)
-            follow(*sides, "step")
-            step, is_over = first.view.fold.step, first.view.steps.current is None
-            a, b = (side.position - side.recording.step_begin(step) for side in sides)
-            rest = second.recording.step_end(step) - second.position
-            assert a == b or (rest == 0 and (is_over or b < a))
-            assert other is not two[0] or second.position == position
-
-
-def test_the_second_recording_goes_to_the_same_step(two) -> None:
+def test_the_second_recording_goes_to_the_same_place_of_the_same_step(two) -> None:
     app = app_for(two[0], other=source_of(two[1]))
 
     async def script(pilot: Pilot) -> None:
@@ -164,7 +149,9 @@ def test_the_second_recording_goes_to_the_same_step(two) -> None:
         for words, number in (("3", 3), ("9", 9), ("4", 4)):
             await press(pilot, "g", *words, "enter")
             assert app.context.second.view.fold.step == number
-        assert app.context.second.position == app.context.second.recording.step_end(4)
+        await press(pilot, *3 * ["right_square_bracket"])  # into step 5
+        second = app.context.second
+        assert second.position == second.recording.step_begin(5) + 3
         shown = "\n".join(drawn(app, "comparison"))
         assert missing_from(shown, "step 1", "output tokens", "B/A") == []
 

@@ -74,31 +74,23 @@ def moves(place_after: Callable[[Seat, int], int], start: int = 0) -> Check:
     return check
 
 
-def notable_stops(seat: Seat) -> list[int]:
-    """Positions just after notable events; of neighbours of one kind in one step, the first."""
-    found, last = [], None
+def notable_stops(seat: Seat) -> tuple[list[int], list[int]]:
+    """Positions just after notable events, before and after here; of neighbours the first."""
+    here, found, last = seat.end_of(MIDDLE), [], None
     for number, change in enumerate(seat.stage.events, start=1):
         if type(change) in NOTABLE_KINDS:
             if last != (change.step, type(change)):
                 found.append(number)
             last = change.step, type(change)
-    return found
-
-
-def before_here(seat: Seat) -> list[int]:
-    return [stop for stop in notable_stops(seat) if stop < seat.end_of(MIDDLE)]
-
-
-def after_here(seat: Seat) -> list[int]:
-    return [stop for stop in notable_stops(seat) if stop > seat.end_of(MIDDLE)]
+    return [stop for stop in found if stop < here], [stop for stop in found if stop > here]
 
 
 CHECKS["time.step_back"] = moves(lambda seat, n: seat.end_of(MIDDLE - n), start=-3)
 CHECKS["time.step"] = moves(lambda seat, n: seat.end_of(MIDDLE + n - 1), start=-3)
 CHECKS["time.event_back"] = moves(lambda seat, n: seat.end_of(MIDDLE) - n)
 CHECKS["time.event"] = moves(lambda seat, n: seat.end_of(MIDDLE) + n)
-CHECKS["time.notable_back"] = moves(lambda seat, n: before_here(seat)[-n])
-CHECKS["time.notable"] = moves(lambda seat, n: after_here(seat)[n - 1])
+CHECKS["time.notable_back"] = moves(lambda seat, n: notable_stops(seat)[0][-n])
+CHECKS["time.notable"] = moves(lambda seat, n: notable_stops(seat)[1][n - 1])
 CHECKS["time.start"] = moves(lambda seat, n: 0)
 
 
@@ -106,6 +98,13 @@ CHECKS["time.start"] = moves(lambda seat, n: 0)
 async def to_the_newest_event(seat: Seat, key: str) -> None:
     await seat.press(key)
     seat.stands_at(len(seat.steps), "live")
+    await seat.press("right", "right")
+    assert "nothing after" in told(seat.app)[-1]
+    await seat.press("left")
+    assert told(seat.app) == [], "the next key closes an answer"
+    seat.app.report("News.")
+    await seat.press("left")
+    assert told(seat.app) == ["News."]
 
 
 @of("time.toggle")
@@ -324,6 +323,7 @@ def asks_of_the_engine(*expected: tuple, selects: bool = False) -> Check:
         names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
         calls = [tuple(names.get(part, part) for part in call) for call in expected]
         assert seat.control.calls == calls
+        assert bool(told(seat.app)) != selects, "an idle engine has no step to run"
 
     return check
 

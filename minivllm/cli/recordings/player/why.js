@@ -38,7 +38,9 @@ export function birth(past, seqId) {
 }
 
 // Whether the moment is inside a step.
-const isInside = (past) => newest(past, (e) => /^step.(begin|end)$/.test(e.ev))?.ev === "step.begin";
+function isInside(past) {
+  return newest(past, (e) => /^step.(begin|end)$/.test(e.ev))?.ev === "step.begin";
+}
 
 // ---- waiting ----
 
