@@ -110,8 +110,8 @@ async def go(pilot: Pilot, move: str | int | float | tuple[int], waiting: list) 
         await pilot.press("space")
     await settle(pilot)
     # A new front screen is drawn once it has its sizes.
-    position = app.context.transport.position
-    await until(pilot, lambda: f"event {position:,}/" in drawn(app, "timeline")[0])
+    last = app.context.transport.position - 1
+    await until(pilot, lambda: f"event {last:,}/".replace("-1", "–") in drawn(app, "timeline")[0])
 
 
 # ---- one picture ----

@@ -119,7 +119,7 @@ class DashboardApp(Dashboard):
         self.race_keys = RaceKeys(self)
         self.engine_keys = EngineKeys(self, self.time_keys)
         self.look_keys = LookKeys(self, self.engine_keys, self.race_keys)
-        self._notices = _Notices(self.context, self.tell)
+        self._notices = _Notices(self.context, self.report)
 
         self._first_screen = screen
         for name in (*SCREENS, "start", "lesson"):
@@ -171,6 +171,7 @@ class DashboardApp(Dashboard):
             self.exit()  # the caller raises the error
             return
         context.transport.source.close()
+        self.close_sentences()  # such as: the model is still loading
         source, context.control, context.recorder, context.lesson, context.tour = started.result()
         context.transport, context.start = Transport(source), None
         await self._open()
@@ -184,7 +185,7 @@ class DashboardApp(Dashboard):
         await self.switch_mode(self._first_screen)
         self.draw()
         if self._notice:
-            self.tell(self._notice)
+            self.report(self._notice)
         if self._race is not None:
             await self.race_keys.start(self._race)
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
@@ -227,7 +228,7 @@ class DashboardApp(Dashboard):
         elif holds and self.context.finished is not summary and is_live:
             self.context.finished = summary
             if self.current_mode != "overview":
-                self.tell("The run is over: press 1 to see its results.")
+                self.report("The run is over: press 1 to see its results.")
             self.draw()
 
     def _begin_stop(self, at_end: bool) -> bool:

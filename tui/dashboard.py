@@ -11,7 +11,7 @@ from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.state.model import DashboardModel
 
-_SECONDS_TO_READ = 5
+_SECONDS_TO_READ, _SECONDS_FOR_NEWS = 5, 8
 _SECONDS_OF_A_DAY = 86_400
 
 
@@ -43,19 +43,24 @@ class Dashboard(App[str]):
     # ---- notifications ----
 
     def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
-        """Show a notification for some seconds, or with `stays` until the user closes it."""
+        """Answer a key until the next one, or for some seconds; `stays`: until the user closes it."""
         if stays:
             self.clear_notifications()
         seconds = _SECONDS_OF_A_DAY if stays else _SECONDS_TO_READ
         self.notify(sentence, title=title, markup=False, timeout=seconds)
 
-    def on_notify(self) -> None:
-        """Before Textual adds a notification, remove older ones, which are no news.
+    def report(self, news: str) -> None:
+        """Show for some seconds what no key has asked for; keys leave it there."""
+        self.notify(news, markup=False, timeout=_SECONDS_FOR_NEWS)
 
-        The public `clear_notifications` would also close those that stay.
-        """
-        for old in [old for old in self._notifications if old.timeout != _SECONDS_OF_A_DAY]:
-            self._unnotify(old, refresh=False)
+    def on_notify(self) -> None:
+        """Before Textual adds a notification, remove older ones, except those that stay."""
+        self.forget(_SECONDS_FOR_NEWS)
+
+    def forget(self, most: int = _SECONDS_TO_READ) -> None:
+        """Close the answers of earlier keys, or all notifications of at most so many seconds."""
+        for old in [old for old in self._notifications if old.timeout <= most]:
+            self._unnotify(old)
 
     @property
     def has_sentences(self) -> bool:
@@ -68,7 +73,6 @@ class Dashboard(App[str]):
 
     def close_sentences(self) -> bool:
         """Close all notifications; return False if there were none."""
-        if not self.has_sentences:
-            return False
+        had_some = self.has_sentences
         self.clear_notifications()
-        return True
+        return had_some

@@ -206,3 +206,9 @@ def test_the_winner_is_shown_even_where_there_is_room_for_one_candidate(run) -> 
     replace_last(run, candidates=found[1:] + found[:1])
     text = rows(*choice_at(run, len(run.events)), 60, 3)
     assert "▶" in text[-1] and "60.0%" in text[-1]
+    bars = []
+    for share in (0.2, 0.8):  # alone in the panel
+        alone = ev.TokenCandidate(last.token_id, 5.5, 5.5, share, share, 1.0)
+        replace_last(run, temperature=0.0, candidates=(alone,), cuts=(), num_left=1)
+        bars.append(rows(*choice_at(run, len(run.events)), 60, 3)[-1].count("█"))
+    assert abs(4 * bars[0] - bars[1]) <= 3 < bars[1]

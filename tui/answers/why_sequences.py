@@ -76,8 +76,14 @@ def _waiting(
     elif model.fold.step == 0:
         said += ["No step has been planned yet", f"The first one will consider {name}"]
     else:
-        said += [f"{name} arrived after step {model.fold.step:,} was planned"]
-        said += ["The next step will consider it"]
+        step = model.fold.step
+        is_new = record is not None and record.arrived_step == step
+        if is_new:
+            said += [f"{name} arrived after step {step:,} was planned"]
+        if is_new or model.steps.current is None:
+            said += ["The next step will consider it"]
+        else:
+            said += [f"Step {step:,} is in progress, and has not decided about {name} so far"]
     return f"{'. '.join(said)}."
 
 
@@ -145,10 +151,8 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
         return f"{none}: all its {tokens} are computed, and it waits for {what}."
     if before >= fold.budget:
         return f"{none}: the sequences scheduled before it used up the budget of {fold.budget:,}."
-    return (
-        f"{none} so far: {missing:,} of its {plural(sequence.num_tokens, 'token')} are not computed"
-        " yet."
-    )
+    all_tokens, are = plural(sequence.num_tokens, "token"), "is" if missing == 1 else "are"
+    return f"{none} so far: {missing:,} of its {all_tokens} {are} not computed yet."
 
 
 def _newest_token(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str:

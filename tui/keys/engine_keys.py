@@ -48,6 +48,9 @@ class EngineKeys:
         is_ahead = control is not None and control.state().paused and not own.at_end
         if control is not None:
             self._time.follow_steps()
+            # An idle demo may get a request of its script now.
+            if not (control.pauses_with_picture or own.view.fold.requests):
+                self._app.tell("There is nothing to compute: a asks the model.")
         return None if is_ahead else control
 
     def step(self) -> None:
@@ -75,7 +78,7 @@ class EngineKeys:
         requests = self._context.own.recording.head.fold.requests.keys()
         for name in self._asked - requests:
             self._asked.remove(name)
-            self._app.tell(f"{name} has ended: press 4 to read its answer.")
+            self._app.report(f"{name} has ended: press 4 to read its answer.")
         if self._arrived_before is None:
             return False
         newer = requests - self._arrived_before

@@ -6,7 +6,6 @@ the context. So all keys of time, the time bar and the top line work on the race
 
 from minivllm.errors import EventLogError
 from minivllm.text import clean
-from minivllm.tui.context import Context
 from minivllm.tui.control import Entry
 from minivllm.tui.dashboard import Dashboard
 from minivllm.tui.race import RaceRuns
@@ -15,11 +14,7 @@ from minivllm.tui.screens.dialogs import RaceScreen
 
 class RaceKeys:
     def __init__(self, app: Dashboard) -> None:
-        self._app = app
-
-    @property
-    def _context(self) -> Context:
-        return self._app.context
+        self._app, self._context = app, app.context
 
     def ask(self) -> None:
         """Ask for two configurations, then start."""
@@ -67,14 +62,14 @@ class RaceKeys:
         if race is None or not race.poll():
             return False
         if race.state == "failed":
-            self._app.tell(clean(race.sentence))
+            self._app.report(clean(race.sentence))
         elif race.state == "over":
             race.start_playing()
             self._context.same = "second"
             if self._app.current_mode == "compare":
                 self.show()
             else:
-                self._app.tell("The race is ready: press 6 to see it.")
+                self._app.report("The race is ready: press 6 to see it.")
         return True
 
     def show(self) -> None:

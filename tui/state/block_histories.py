@@ -77,7 +77,7 @@ class BlockAges(msgspec.Struct):
     blocks: list[BlockAge | None]
     """By block id; None for a block that was never used."""
     changed: set[int] = set()
-    """Blocks that the current step has touched."""
+    """Blocks that the current step wrote, took, found, copied, released, freed or evicted."""
     beats: list[dict[int, Beat]] = []
     """Block -> what happened to it last, in each of the last steps, the current step first."""
     last_scheduled: str | None = None

@@ -65,6 +65,7 @@ PHRASES = {
     "end.abort": "was aborted {when}",
     # A waiting sequence that nothing keeps out any more.
     "queue.new": "new",
+    "queue.again": "not considered yet",
     "queue.behind": "behind {name}",
     "queue.slot": "a slot is free now: next step",
     "queue.loaded": "loaded, waits for a token of the budget",

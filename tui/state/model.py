@@ -177,11 +177,6 @@ class DashboardModel:
         return self.remembered.trace
 
     @property
-    def changed(self) -> set[int]:
-        """Blocks that the current step wrote, took, found, copied, released, freed or evicted."""
-        return self.ages.changed
-
-    @property
     def max_num_seqs(self) -> int:
         return self.fold.max_num_seqs
 

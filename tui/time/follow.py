@@ -16,12 +16,20 @@ _NEAR = 200
 
 def follow(first: Transport, second: Transport, same: SameMoment) -> None:
     if same == "step":
-        if second.view.fold.step != first.view.fold.step:
-            second.to_step(first.view.fold.step)
-        return
-    position = _position_at(second.recording, seconds_at(first), second.position)
+        position = _place_in_step(first, second.recording)
+    else:
+        position = _position_at(second.recording, seconds_at(first), second.position)
     if second.position != position:
         second.to_position(position)
+
+
+def _place_in_step(first: Transport, second: Recording) -> int:
+    """After the step; inside it, after as many of its events as in the first recording."""
+    step, end = first.view.fold.step, second.step_end(first.view.fold.step)
+    if first.position >= first.recording.step_end(step) and first.view.steps.current is None:
+        return end
+    inside = first.position - first.recording.step_begin(step)
+    return min(second.step_begin(step) + inside, end)
 
 
 def seconds_at(transport: Transport) -> float:

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.skipif(find_node() is None, reason="no node, neither as
 RECORDINGS = Path(__file__).parents[3] / "docs/assets/recordings"
 COMPARE = Path(__file__).with_name("fold_against_python.mjs")
 _WHOLE = re.compile(rb"(\d)\.0(?=[,}\]])")
+_ASKED_INSIDE = (ev.RequestPreempted, ev.RequestArrived, ev.RequestForked, ev.BlockHit)
 _NEWEST_TOKEN = re.compile(r" Its (?:next|newest|last) token.*")
 """How the next word was drawn is not part of the player's sentence."""
 
@@ -88,7 +89,7 @@ def expectations(file: Path) -> Iterator[dict]:
         yield {
             "digest": digest(model),
             "sentence": sentence_of_kind(event) if told else None,
-            "said": said_at(model) if is_end else None,
+            "said": said_at(model) if is_end or type(event) in _ASKED_INSIDE else None,
             "narrated": decision and decision.narrated(),
         }
 

@@ -95,7 +95,8 @@ class Seat:
         engine_runs = self.control is None or not self.control.state().paused
         paused = "engine is idle" if engine_runs else "PAUSED"
         assert f"step {truth.step:,}" in top and {"paused": paused, "live": "LIVE"}[state] in top
-        assert f"event {position:,}/{len(self.steps):,}" in drawn(self.app, "timeline")[0]
+        number = f"{position - 1:,}".replace("-1", "–")
+        assert f"event {number}/{len(self.steps) - 1:,}" in drawn(self.app, "timeline")[0]
 
     def window_text(self) -> str:
         """All text of the front window, also below the visible part."""

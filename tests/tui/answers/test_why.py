@@ -109,6 +109,13 @@ def test_the_queue_waits_for_what_its_first_lacks(memory_pressure, shared_prefix
     says(ask_why(model, sequence("r4.0")), "no request is admitted", "shared ones counted for each")
 
 
+def test_only_what_arrives_inside_a_step_arrived_after_its_plan(memory_pressure) -> None:
+    for model, e in moments(memory_pressure.run()):
+        for first in model.fold.waiting[:1]:
+            is_late = model.ledger.sequences[first].arrived_step == e.step
+            assert is_late or "arrived after" not in ask_why(model, sequence(first))
+
+
 # ---- sequences that run or have ended ----
 
 

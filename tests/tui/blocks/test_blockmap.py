@@ -54,7 +54,7 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(scenario) -> None:
             seen.update(sign for cell in cells for sign in cell[:2])
             spans = [span for line in without_legend(lines) for span in line]
             lit = [text for text, style in spans if style.endswith("!")]
-            assert len(lit) == len(model.changed) and set(map(len, lit)) <= {1}
+            assert len(lit) == len(model.ages.changed) and set(map(len, lit)) <= {1}
     assert seen >= {EMPTY, CACHED, "█", "▁", "▄", "a", "2"}
 
 
@@ -77,7 +77,7 @@ def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(scenario
             getattr(event, name) for name in ("block_id", "src", "dst") if hasattr(event, name)
         }
         if isinstance(event, ev.StepEnd):
-            assert model.changed == written[event.step] | named[event.step]
+            assert model.ages.changed == written[event.step] | named[event.step]
     assert len(written) > 20
 
 
@@ -97,7 +97,7 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
             assert group.glyph == FILL[max(eighths // len(members), 1)]
         else:
             assert (group.glyph == CACHED) == any(blocks[i].hash for i in members)
-        assert group.style.endswith("!") == any(i in model.changed for i in members)
+        assert group.style.endswith("!") == any(i in model.ages.changed for i in members)
     # Two rows of 4 cells for 24 blocks: each row begins with the number of its first block.
     shown = rows(BlockMap(), model, 16, 3)[:2]
     assert [re.match(r" *(\d+)", row)[1] for row in shown] == ["0", "16"]

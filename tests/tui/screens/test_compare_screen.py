@@ -159,7 +159,7 @@ def test_free_queues_that_differ_are_shown_where_the_block_maps_are_the_same(two
     assert f" from place 3 on: {third}" in a and b.endswith(f"{third}")
 
 
-def test_the_second_recording_goes_to_the_same_step(two) -> None:
+def test_the_second_recording_goes_to_the_same_place_of_the_same_step(two) -> None:
     app = app_for(two[0], other=source_of(two[1]))
 
     async def script(pilot: Pilot) -> None:
@@ -167,7 +167,11 @@ def test_the_second_recording_goes_to_the_same_step(two) -> None:
         for words, number in (("3", 3), ("9", 9), ("4", 4)):
             await press(pilot, "g", *words, "enter")
             assert app.context.second.view.fold.step == number
-        assert missing_from(" ".join(drawn(app, "comparison")), "step 1", "output tokens") == []
+        await press(pilot, *3 * ["right_square_bracket"])  # into step 5
+        second = app.context.second
+        assert second.position == second.recording.step_begin(5) + 3
+        shown = "\n".join(drawn(app, "comparison"))
+        assert missing_from(shown, "step 1", "output tokens", "B/A") == []
         app.dashboard_screen.query_one("#side-b").focus()
         await press(pilot, "w")
         assert "of 2 free" in told(app)[0], "B has two slots"

@@ -93,6 +93,13 @@ CHECKS["time.start"] = moves(lambda seat, n: 0)
 async def to_the_newest_event(seat: Seat, key: str) -> None:
     await seat.press(key)
     seat.stands_at(len(seat.steps), "live")
+    await seat.press("right", "right")
+    assert "nothing after" in told(seat.app)[-1]
+    await seat.press("left")
+    assert told(seat.app) == [], "the next key closes an answer"
+    seat.app.report("News.")
+    await seat.press("left")
+    assert told(seat.app) == ["News."]
 
 
 @of("time.toggle")
@@ -316,6 +323,7 @@ def asks_of_the_engine(*expected: tuple, selects: bool = False) -> Check:
         names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
         calls = [tuple(names.get(part, part) for part in call) for call in expected]
         assert seat.control.calls == calls
+        assert bool(told(seat.app)) != selects, "an idle engine has no step to run"
 
     return check
 

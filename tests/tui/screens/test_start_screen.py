@@ -64,12 +64,14 @@ def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix) -> Non
     app, start = starting_app(watch="How blocks are shared.")
 
     async def script(pilot) -> None:
-        assert app.current_mode == "start"
+        await press(pilot, "a")
+        assert told(app) == ["The model is still loading."] and app.current_mode == "start"
         start.started.set_result(Started(source_of(run)))
         await until(pilot, lambda: app.current_mode == "overview")
         await until(pilot, lambda: app.model.fold.step == run.events[-1].step)
         await settle(pilot)
-        assert "LOADING" not in all_drawn(app) and "How blocks are shared." in all_drawn(app)
+        text = all_drawn(app)
+        assert "LOADING" not in text and "How blocks are shared." in text and not told(app)
         await pilot.press("2")
         await until(pilot, lambda: app.current_mode == "blocks")
 

@@ -74,7 +74,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     cells[:num_reserved] = [_RESERVED] * num_reserved
     # A released block joins the free queue a few events later; before that, only `changed` has it.
     cached: dict[str | None, Cell] = {}
-    for block_id in chain(fold.free_queue, model.changed):
+    for block_id in chain(fold.free_queue, model.ages.changed):
         block = blocks[block_id]
         if block.hash is not None and block.ref_cnt == 0:
             owner = ages[block_id] and ages[block_id].last_owner
@@ -107,7 +107,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
         count = blocks[block_id].ref_cnt
         mark = str(count) if count < 10 else SEVERAL
         cells[block_id] = _cell(cells[block_id].glyph, mark, "shared*")
-    for block_id in model.changed:
+    for block_id in model.ages.changed:
         glyph, mark, style, _ = cells[block_id]
         cells[block_id] = _cell(glyph, mark, style + "!")
     for block_id, sign in signs(model, fades=fades).items():

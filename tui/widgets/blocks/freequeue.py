@@ -35,7 +35,7 @@ class FreeQueue(Panel):
 
 
 def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
-    weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
+    weight = ("*" if is_next else "") + ("!" if block_id in model.ages.changed else "")
     if model.fold.blocks[block_id].hash is None:
         return str(block_id), "text" + weight, block(block_id)
     text = f"{CACHED}{block_id}{model.last_owner_letter(block_id) or ''}"

@@ -1,9 +1,9 @@
-"""The candidates for a token as rows of bars, stage by stage.
+"""The candidates for a token as rows of bars, stage by stage. A full bar is 100 %.
 
     token     model           temp 0.8        final           random  race: the shortest way wins
-  > ·cat      ████▌    41.0%  █████    52.1%  ██████   62.5%    0.50  ───●           0.80
-    ·dog      ██▌      25.0%  ███      30.0%  ███▌     37.5%    0.90  ─────────●     2.40
-    ·bird     █         9.0%  █        10.0%  top-p 0.9
+  > ·cat      ███▌     41.0%  ████     52.1%  █████    62.5%    0.50  ───●           0.80
+    ·dog      ██       25.0%  ██▌      30.0%  ███      37.5%    0.90  ─────────●     2.40
+    ·bird     ▌         9.0%  █        10.0%  top-p 0.9
 
 A narrow panel has one bar and the arrival time. A token that was cut is struck out.
 """
@@ -76,7 +76,7 @@ def _shown(event: ev.TokenExplained, count: int) -> list[ev.TokenCandidate]:
 
 def _put_narrow(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> None:
     draws = event.temperature > 0.0
-    races, most = draws and event.token_id is not None, _most(begun, draws)
+    races = draws and event.token_id is not None
     model_width = 8 if heading.room >= _MEDIUM else 0
     bar_width = max(heading.room - model_width - 1 - _CAUSE - (8 if races else 0), 3)
     heading.put("model  ".rjust(model_width), "muted", model_width)
@@ -87,7 +87,7 @@ def _put_narrow(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> 
         row.put(f"{_percent(token.probability)} ".rjust(model_width), look.style, model_width)
         is_cut = token.cut_by is not None
         share = token.final_probability if draws and not is_cut else token.tempered_probability
-        row.put(_bar(share / most, bar_width, is_cut), look.style, bar_width).put(" ")
+        row.put(_bar(share, bar_width, is_cut), look.style, bar_width).put(" ")
         row.put(_cause(event, token) if is_cut else _percent(share), look.style, _CAUSE)
         if races and token.arrival is not None:
             row.put(f"{token.arrival:>7.2f}", look.style)
@@ -111,7 +111,7 @@ def _put_wide(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> No
     if draws:
         title = "race: shortest wins" if event.token_id is not None else "race: next"
         heading.put(f"{'random':>7} {title}", "muted")
-    limit, most = _race_limit(begun), _most(begun, draws)
+    limit = _race_limit(begun)
     for token, row, look in begun:
         row.put(_logit(token), look.style, logit_width)
         shares = (token.probability, token.tempered_probability, token.final_probability)
@@ -122,7 +122,7 @@ def _put_wide(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> No
                 continue
             bar = "muted" if draws and number < 2 and not look.mark else look.style
             row.put(_percent(share), look.style).put(" ")
-            row.put(_bar(share / most, bar_width), bar, bar_width).put(" ")
+            row.put(_bar(share, bar_width), bar, bar_width).put(" ")
         if token.arrival is not None:
             row.put(f"{token.draw:>7.2f}", look.style).put(" ")
             _put_lane(row, token.arrival, limit, look.style)
@@ -141,13 +141,6 @@ def _race_limit(begun: list[_Begun]) -> float:
     if not arrivals:
         return 1.0
     return max(min(max(arrivals), _RACE_LIMIT * min(arrivals)), 1e-9)
-
-
-def _most(begun: list[_Begun], draws: bool) -> float:
-    """The largest probability of any stage: it has the longest bar."""
-    shares = [max(token.probability, token.tempered_probability) for token, *_ in begun]
-    shares += [token.final_probability for token, *_ in begun if draws]
-    return max(shares, default=0.0) or 1.0
 
 
 def _look(event: ev.TokenExplained, token: ev.TokenCandidate) -> _Look:

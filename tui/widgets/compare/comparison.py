@@ -147,7 +147,7 @@ _DRAFTS = {
 class Comparison(Panel):
     HELP_TITLE = "A and B"
     HELP_TEXT = (
-        "Compares both recordings after the same step. It shows the first step with"
+        "Compares both recordings at the same place of the same step. It shows the first step with"
         " different plans, the selected request (or a running one), and the numbers of each"
         " recording. × marks B divided by A. Select a request in any panel to follow it here."
     )

@@ -64,7 +64,8 @@ class TimeLine(Panel, can_focus=False):
         row = Row(width).put(" ").add(*self._slider(_slider_width(width)))
         row.put(f" step {model.fold.step:,}", "text*")
         row.put(f"/{recording.head.fold.step:,}", "muted")
-        row.put(f"  event {transport.position:,}", "text").put(f"/{len(recording):,}", "muted")
+        seen = [f"{of.fold.last_seq:,}".replace("-1", "–") for of in (model, recording.head)]
+        row.put(f"  event {seen[0]}", "text").put(f"/{seen[1]}", "muted")
         if transport.speed != 1.0:
             row.put(f"  {transport.speed:g}×", "warn")
         # Not while it moves: the event would be read from the file in each frame.

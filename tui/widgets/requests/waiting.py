@@ -72,7 +72,7 @@ def why_waiting(model: DashboardModel, position: int) -> str:
     if sequence.slot is not None and fold.waiting[position] not in fold.loads:
         return phrase("queue.loaded")
     if sequence.deferred is None:
-        return phrase("queue.new")
+        return phrase("queue.again" if sequence.status == "PREEMPTED" else "queue.new")
     reason, need, _ = sequence.deferred
     if reason == "max_num_seqs" and len(fold.running) + need <= model.max_num_seqs:
         return phrase("queue.slot")

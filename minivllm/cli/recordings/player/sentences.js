@@ -48,7 +48,9 @@ export function whyWaiting(moment, position) {
   if (sequence.slot !== null && !fold.loads.has(fold.waiting[position])) {
     return phrase("queue.loaded");
   }
-  if (!sequence.deferred) return phrase("queue.new");
+  if (!sequence.deferred) {
+    return phrase(sequence.status === "PREEMPTED" ? "queue.again" : "queue.new");
+  }
   const [reason, need] = sequence.deferred;
   if (reason === "max_num_seqs" && fold.running.length + need <= fold.maxNumSeqs) {
     return phrase("queue.slot");

@@ -37,6 +37,11 @@ export function birth(past, seqId) {
     && (e.ev === "request.forked" || e.ev === "request.arrived"));
 }
 
+// Whether the moment is inside a step.
+function isInside(past) {
+  return newest(past, (e) => /^step.(begin|end)$/.test(e.ev))?.ev === "step.begin";
+}
+
 // ---- waiting ----
 
 function waiting(moment, past, seqId, sequence) {
@@ -62,8 +67,11 @@ function waiting(moment, past, seqId, sequence) {
   } else if (fold.step === 0) {
     said.push("No step has been planned yet", `The first one will consider ${name}`);
   } else {
-    said.push(`${name} arrived after step ${number(fold.step)} was planned`);
-    said.push("The next step will consider it");
+    const at = number(fold.step), isNew = newest(past, (e) =>
+      e.ev === "request.arrived" && e.seq_id === seqId)?.step === fold.step;
+    if (isNew) said.push(`${name} arrived after step ${at} was planned`);
+    said.push(isNew || !isInside(past) ? "The next step will consider it"
+      : `Step ${at} is in progress, and has not decided about ${name} so far`);
   }
   return `${said.join(". ")}.`;
 }
@@ -127,8 +135,8 @@ function running(moment, past, seqId, sequence) {
     return `${none}: the sequences scheduled before it used up the budget of`
       + ` ${number(fold.budget)}.`;
   }
-  return `${none} so far: ${number(missing)} of its ${plural(known, "token")} are not computed`
-    + ` yet.`;
+  return `${none} so far: ${number(missing)} of its ${plural(known, "token")}`
+    + ` ${missing === 1 ? "is" : "are"} not computed yet.`;
 }
 
 function got(moment, past, sequence, share, left) {
