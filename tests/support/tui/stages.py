@@ -41,7 +41,7 @@ class Ask:
 class Stage:
     """A real engine with scripted answers, run step by step; `events` has all its events."""
 
-    def __init__(self, asks: list[Ask], *, num_blocks: int = 64, **options: object) -> None:
+    def __init__(self, asks, *, num_blocks=64, max_model_len=100_000, **options: object) -> None:
         options = {
             "block_size": 8, "max_num_seqs": 4, "max_num_batched_tokens": 64, "model": "smollm2",
             **options,
@@ -49,7 +49,7 @@ class Stage:
         tokenizer = FakeTokenizer(words=True)
         answers = {ask.request_id: tokenizer.encode(ask.answer) for ask in asks}
         config = EngineConfig(**options)
-        runner = FakeRunner(num_blocks, config.block_size, 100_000, answers=answers)
+        runner = FakeRunner(num_blocks, config.block_size, max_model_len, answers=answers)
         self.engine = LLMEngine(
             config, runner, tokenizer, clock=VirtualClock(seconds_per_step=0.04)
         )
