@@ -183,7 +183,7 @@ def _ranks(model: DashboardModel) -> dict[int, int]:
     for table in tables:
         ranks.update(zip(reversed(table), count(0, 2), strict=False))
     # After the blocks that are being written come shared blocks, then the others, from the end.
-    ranks.update((at, 1) for at, state in enumerate(fold.blocks) if state.ref_cnt > 1)
+    ranks.update((at, 1) for at in ranks if fold.blocks[at].ref_cnt > 1)
     ranks.update((table[-1], 0) for table in tables if table)
     behind = len(fold.blocks) * 2
     for age, block_id in enumerate(reversed(fold.free_queue)):
