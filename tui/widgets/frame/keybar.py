@@ -10,9 +10,7 @@ from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
-_ALWAYS = ("app.help", "app.quit")
-"""Even while the model is loading."""
-_FIXED = ("time.toggle", "time.step_back", "time.step", "look.why", *_ALWAYS)
+_FIXED = ("time.toggle", "time.step_back", "time.step", "look.why", "app.help", "app.quit")
 """At the left on every screen, however narrow; keys of the screen and the panel follow them."""
 _HERE = {
     "overview": ("look.word_back", "look.confidence"),
@@ -44,7 +42,7 @@ class KeyBar(Panel, can_focus=False):
     HELP_TEXT = "The most useful keys of this moment. A click on one presses it."
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        wanted, bound = self.wanted() | dict.fromkeys(_ALWAYS, ""), self.screen.bound
+        wanted, bound = self.wanted() | dict.fromkeys(_FIXED[-2:], ""), self.screen.bound
         keys: dict[str, Line] = {}
         for command_id in (*_FIXED, *wanted):
             if command_id in wanted and command_id in bound:
