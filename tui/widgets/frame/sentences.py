@@ -72,13 +72,11 @@ class Notice(Sentences, can_focus=False):
         return min(len(self.rows(width)), viewport.height * 3 // 4)
 
     def rows(self, width: int) -> list[Line]:
-        texts = [
-            pair for said in self._said for pair in zip(said, ("accent*", "text"), strict=True)
-        ]
         close = "app.command('look.back')"
         return [
             ((f" {row}", style, close),)
-            for text, style in texts
+            for said in self._said
+            for text, style in zip(said, ("accent*", "text"), strict=True)
             for row in wrap(clean(text), width - 2 if text else 0)
         ]
 
