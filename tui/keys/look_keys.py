@@ -98,6 +98,8 @@ class LookKeys:
 
     def cursor(self, by: int) -> None:
         focused = self._app.focused
+        if self._app.screen.scroll_by(by):
+            return
         if not isinstance(focused, Panel):
             self._app.tell(_NO_FOCUS)
         elif not focused.move_cursor(by):

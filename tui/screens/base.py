@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.widget import Widget
@@ -28,7 +28,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     """Of the items that this screen is about."""
     IS_NARRATED: ClassVar[bool] = True
     # Visible beside a maximized panel: the position in time, and the key that restores the screen.
-    ALLOW_IN_MAXIMIZED_VIEW = "#top, #narrator, #notice, #timeline, #keybar"
+    ALLOW_IN_MAXIMIZED_VIEW = "#top, #narrator, #foot"
     AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
     # Under 110 columns, panels have no boxes; on taller screens, each panel has more room.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
@@ -56,6 +56,10 @@ class DashboardScreen(Screen, inherit_bindings=False):
         is_shown = isinstance(focused, Panel) and last in focused.targets()
         return last if is_shown and last.kind != "event" else self.row() or last
 
+    def scroll_by(self, by: int) -> bool:
+        """Scroll what has too few rows: here, by page, an answer. False if all of it is shown."""
+        return abs(by) > 1 and self.app.has_answer and self.notice.scroll_rows(by)
+
     def compose(self) -> ComposeResult:
         self._fit_terminal()
         self.has_two_memories = self.context.transport.view.header.num_cpu_blocks > 0
@@ -66,9 +70,10 @@ class DashboardScreen(Screen, inherit_bindings=False):
         if self.IS_NARRATED or self.context.tour is not None:
             yield self.narrator
         yield from self.body()
-        yield self.notice
-        yield TimeLine(id="timeline")
-        yield self.keybar
+        with Vertical(id="foot"):
+            yield self.notice
+            yield TimeLine(id="timeline")
+            yield self.keybar
 
     def _fit_terminal(self) -> None:
         """Set the breakpoints' classes before the first layout.

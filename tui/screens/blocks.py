@@ -56,7 +56,8 @@ class BlocksScreen(DashboardScreen):
                     Mass(id="blocks-mass"),
                     XRay(id="blocks-xray"),
                 )
-                yield from self._folding
+                with Vertical(id="folding"):
+                    yield from self._folding
 
     def on_mount(self) -> None:
         self._open(PrefixTree)

@@ -53,9 +53,9 @@ class AskScreen(ModalScreen[str | None]):
         self._title, self._hint, self._value = title, hint, value
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="ask") as box:
+        with VerticalScroll(id="ask", can_focus=False) as box:
             box.border_title = self._title
-            box.border_subtitle = "enter to confirm, esc to go back"
+            box.border_subtitle = "enter confirms, esc goes back"
             yield from self.fields()
             yield Static(Content(self._hint), id="hint")
 

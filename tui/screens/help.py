@@ -67,7 +67,6 @@ class HelpScreen(ModalScreen[None]):
         accent = self.app.theme_variables["accent"]
         table = Table.grid(padding=(0, 2, 0, 0), expand=True)
         table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True)
         table.add_column(ratio=1)
         groups = defaultdict(list, {"Useful here": []})
         for command in (command for command in (*LESSON_COMMANDS, *COMMANDS) if command.id in keys):
@@ -80,7 +79,8 @@ class HelpScreen(ModalScreen[None]):
                 now = keys.get(command.id, [])
                 usual = command.display is not None and now == command.keys.split(",")
                 shown = map(printed_key, [command.display, *now[1:]] if usual else now)
-                table.add_row(Text(" ".join(shown), "bold"), command.label, command.help)
+                words = Text.assemble((command.label, accent), "  ", command.help)
+                table.add_row(Text(" ".join(shown), "bold"), words)
         return table
 
 

@@ -105,6 +105,10 @@ class LessonScreen(DashboardScreen):
             text.typed, text.trouble = number, ""
             text.show_again()
 
+    def scroll_by(self, by: int) -> bool:
+        is_read = self.focused in (None, self._text)
+        return super().scroll_by(by) or (is_read and self._text.scroll_rows(by))
+
     def page_back(self) -> None:
         self._run(self._lesson.back)
 
@@ -143,6 +147,7 @@ class LessonScreen(DashboardScreen):
         before, page = self._shown, self._lesson.page
         self._shown = page
         self._text.set_class(bool(page.figure), "-drawn")
+        self._text.first_row = 0
         if page.stage is not None:
             self._go_to(before, page)
         if page.chosen is None:

@@ -30,9 +30,6 @@ class Contents(NamedTuple):
     """
 
 
-NOTHING = Contents((), 0, range(0))
-
-
 def contents(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]) -> Contents:
     """The tokens in a block.
 

@@ -82,9 +82,8 @@ class EventSearch:
         while True:
             before = self.num_before(position)
             back = self.start > 0 and (self.start > position or before < enough)
-            on = self.stop < len(recording) and (
-                self.stop < position or len(self.found) - before < enough
-            )
+            has_after = len(self.found) - before >= enough
+            on = self.stop < len(recording) and (self.stop < position or not has_after)
             self.done = not back and not on
             if self.done or budget <= 0:
                 return

@@ -67,15 +67,40 @@ def test_the_keys_are_those_of_the_panel_with_the_focus(memory_pressure) -> None
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (300, 80)])
-def test_help_and_quit_are_always_there_and_no_key_is_cut(size, memory_pressure) -> None:
+def test_fixed_keys_are_always_there_and_no_key_answer_or_window_is_cut(size, memory_pressure):
     app = app_for(memory_pressure.run(20), control=FakeControl())
+
+    def check_the_keys(*more: str) -> None:
+        (line,) = app.dashboard_screen.keybar.lines(app.model, size[0], 1)
+        assert cell_len(text_of(line)) <= size[0] and "…" not in text_of(line)
+        keys = {text.strip() for text, style, *_ in line if style == "accent*"}
+        assert keys >= {"space", "←", "→", "w", "?", "q", *more}
 
     async def script(pilot: Pilot) -> None:
         for number in "1234567":
             await pilot.press(number, "tab")
             await settle(pilot)
             assert {"Help", "Quit"} <= set(keys_of(app))
-            (line,) = app.dashboard_screen.keybar.lines(app.model, size[0], 1)
-            assert cell_len(text_of(line)) <= size[0] and len(line) == 2 * len(keys_of(app))
+            check_the_keys()
+            app.tell("How long can an answer be?" * 30, "Why?", stays=True)
+            await until(pilot, lambda: app.screen.notice.region.area)
+            await settle(pilot)
+            check_the_keys("esc")
+            notice, rows = app.screen.notice, app.screen._compositor.render_strips()
+            foot = [row for id in ("notice", "timeline", "keybar") for row in drawn(app, id)]
+            assert [row.text for row in rows][-len(foot) :] == foot
+            read = {*foot}
+            while notice.first_row < notice.num_hidden:
+                await pilot.press("pagedown")
+                read.update(drawn(app, "notice"))
+            assert {text_of(row) for row in notice.rows(size[0])} <= {row.rstrip() for row in read}
+        app.screen.set_focus(None)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert "Useful&#160;here" in app.export_screenshot()
+        await pilot.press("escape", "a")
+        await settle(pilot)
+        box, parts = app.screen.query_one("#ask").content_region, app.screen.query("Input, Static")
+        assert all(box.contains_region(part.region) for part in parts if part.id != "hint")
 
     drive(app, script, size)

@@ -95,6 +95,24 @@ def test_if_not_all_fit_written_blocks_and_the_selected_one_have_cards(shared_pr
     assert panel_of_all.targets() == list(map(block, everything))
 
 
+def test_reserved_blocks_without_text_are_counted_and_leave_the_room_to_words(stage, ask) -> None:
+    asks = [ask(name, "a b c d e f g h i j", "k l m n o p q r s t u") for name in "ab"]
+    run = stage(asks, kv_cache_allocator="contiguous", max_model_len=128).run(3)
+    model = folded(run)
+    assert blocks_of(cards().lines(model, 70, 10)) == [0, 1, 16, 17]
+    assert rows(cards(), model, 70, 10)[-1] == "+ 28 reserved blocks without text"
+    assert blocks_of(cards(5).lines(model, 70, 10)) == [0, 1, 5, 16, 17]
+
+
+def test_a_card_of_one_row_is_filled_with_the_words_up_to_the_newest(stage, ask) -> None:
+    model = folded(stage([ask("a", "go", "one two three four five six seven eight")]).run(8))
+    for width in range(24, 60):
+        (row,) = rows(cards(), model, width, 1)
+        said = row.partition("a ")[2]
+        assert said.startswith("…") == ("go" not in said) and "seven" in said
+        assert len(row) > width - 7 or "go" in said
+
+
 def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(shared_prefix) -> None:
     engine = shared_prefix.run().engine
     model = DashboardModel(shared_prefix.header, Fold(shared_prefix.header, engine.inspect()))

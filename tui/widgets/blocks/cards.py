@@ -59,31 +59,36 @@ class BlockCards(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         index = self._index.of(model)
-        ranks = _ranks(model, self.selection.block_id)
+        ranks, chosen = _ranks(model), self.selection.block_id
+        if chosen in ranks or chosen in index.holders:
+            ranks[chosen] = -1
         if not ranks:
             words = _unknown(model) or "no block holds text yet"
             return [line(width, (words, "faint"))]
+        num_empty = len(index.holders.keys() - ranks.keys())
         grid = _lay_out(width, height, len(ranks), model.header.block_size)
-        if len(ranks) > grid.capacity and grid.rows_of_text:
+        if (len(ranks) > grid.capacity or num_empty) and grid.rows_of_text:
             grid = _lay_out(width, height - 1, len(ranks), model.header.block_size)
         shown = sorted(nsmallest(grid.capacity, ranks, key=ranks.__getitem__))
         happened = signs(model, fades=self.context is None or not self.context.still)
-        lines: list[Line] = []
+        holders, size, lines = index.holders, (grid.width, grid.rows_of_text), []
         for start in range(0, len(shown), grid.per_row):
-            row, size = shown[start : start + grid.per_row], (grid.width, grid.rows_of_text)
-            cards = [card(model, at, index.holders.get(at, ()), size, happened) for at in row]
+            row = shown[start : start + grid.per_row]
+            cards = (card(model, at, holders.get(at, ()), size, happened) for at in row)
             for parts in zip(*cards, strict=True):
                 lines.append(tuple(span for part in parts for span in (*part, (" ", "text"))))
-        if len(shown) < len(ranks) and len(lines) < height:
-            more = f"+ {plural(len(ranks) - len(shown), 'more block')} with text"
-            lines.append(line(width, (more, "faint")))
-        elif len(lines) < height:
-            lines.append(line(width, (_unknown(model), "faint")))
+        more = len(ranks) - len(shown)
+        rest = (
+            f"+ {plural(more, 'more block')} with text" * bool(more),
+            f"+ {plural(num_empty, 'reserved block')} without text" * bool(num_empty),
+            _unknown(model),
+        )
+        lines.append(line(width, ("  ".join(filter(None, rest)), "faint")))
         return lines[:height]
 
     def targets(self) -> list[Target]:
         """Every block with text, even off the screen: the selected block always has a card."""
-        return list(map(block, sorted(_ranks(self._model, None))))
+        return list(map(block, sorted(_ranks(self._model))))
 
 
 def card(
@@ -169,48 +174,54 @@ def _lay_out(width: int, height: int, num_blocks: int, block_size: int) -> _Grid
     return _Grid(per_row, width // per_row - 1, rows, max(height // (1 + rows), 1) * per_row)
 
 
-def _ranks(model: DashboardModel, chosen: int | None) -> dict[int, int]:
+def _ranks(model: DashboardModel) -> dict[int, int]:
     """Each block with text -> its rank: the lower, the sooner it gets a card."""
-    fold = model.fold
+    fold, size = model.fold, model.header.block_size
     ranks: dict[int, int] = {}
-    tables = [state.block_table for state in fold.sequences.values()]
+    held = fold.sequences.values()
+    tables = [state.block_table[: -(-state.num_computed_tokens // size)] for state in held]
     for table in tables:
         ranks.update(zip(reversed(table), count(0, 2), strict=False))
     # After the blocks that are being written come shared blocks, then the others, from the end.
-    ranks.update((at, 1) for at, state in enumerate(fold.blocks) if state.ref_cnt > 1)
+    ranks.update((at, 1) for at in ranks if fold.blocks[at].ref_cnt > 1)
     ranks.update((table[-1], 0) for table in tables if table)
     behind = len(fold.blocks) * 2
     for age, block_id in enumerate(reversed(fold.free_queue)):
         if model.ages.has_tokens(block_id):
             ranks[block_id] = behind + age
-    if chosen in ranks:
-        ranks[chosen] = -1
     return ranks
 
 
 def _body(words: Iterator[Span], width: int, num_rows: int) -> list[Line]:
-    """The words in rows of one card; if not all fit, those around the newest."""
-    spans, rows, newest, ground = list(words), [Row(width)], 0, ["text="]
-    lit = [at for at, span in enumerate(spans) if "!" in span[1] and num_rows == 1]
-    start, room = max(lit, default=0), width
-    while start and (room := room - cell_len(spans[start][0])) >= cell_len(spans[start - 1][0]):
-        start -= 1
-    for text, *look in spans[start:]:
-        if cell_len(text) > rows[-1].room and rows[-1].room < width:
+    """The words in rows of one card; if not all fit, as many as fit up to the newest word."""
+    spans = list(words)
+    if first := _first_shown(spans, width, num_rows):
+        text, *look = spans[first]
+        spans[first] = f"…{text.lstrip(' ')}", *look
+    rows, ground, last = [Row(width)], ["text="], len(spans) - 1
+    for at, (text, *look) in enumerate(spans[first:], first):
+        room, is_last_row = rows[-1].room, len(rows) == num_rows
+        if cell_len(text) > room - (is_last_row and at < last) and room < width:
+            if is_last_row:
+                rows[-1].add(("…", *ground))
+                break
             rows.append(Row(width))
             text = text.lstrip(" ")
         rows[-1].add((text, *look))
-        if "!" in look[0]:
-            newest = len(rows) - 1
-        else:
-            ground = look
-    first = max(newest - num_rows + 1, 0)
-    hidden = len(rows) > first + num_rows
-    rows = rows[first : first + num_rows]
+        ground = ground if "!" in look[0] else look
     rows += [Row(width) for _ in range(num_rows - len(rows))]
-    if hidden and not rows[-1].room:
-        *spans, (text, *look) = rows[-1].line()
-        rows[-1] = Row(width).add(*spans, (f"{text[:-1]}…", *look))
-    elif hidden:
-        rows[-1].add(("…", *ground))
     return [joined(row.add((" " * row.room, *ground)).line()) for row in rows]
+
+
+def _first_shown(spans: list[Span], width: int, num_rows: int) -> int:
+    """The first of the words before the newest that fit into the rows with it."""
+    newest = max((at for at, span in enumerate(spans) if "!" in span[1]), default=0)
+    room = width - (newest + 1 < len(spans))  # for the ellipsis after it
+    for at in range(newest, -1, -1):
+        text = spans[at][0]
+        if cell_len(text) + (text[:1] != " ") > room:  # an ellipsis takes the place of the space
+            num_rows, room = num_rows - 1, width
+        if not num_rows:
+            return min(at + 1, newest)
+        room -= cell_len(text)
+    return 0

@@ -240,10 +240,8 @@ def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> 
         known = parent in index.carriers
         before += _blocks(index.carriers[parent]) if known else [Item("evicted", "warn")]
     facts = [Fact("hash", [Item(clean(name)[:_HASH_SHOWN], "accent"), *before])]
-    children = sorted(
-        child for after in index.children.get(name, ()) for child in index.carriers[after]
-    )
-    if children:
+    names = index.children.get(name, ())
+    if children := sorted(at for child in names for at in index.carriers[child]):
         facts.append(Fact("next", _blocks(children)))
     copies = [other for other in index.carriers[name] if other != block_id]
     if copies:
@@ -253,10 +251,7 @@ def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> 
 
 
 def _blocks(block_ids: list[int]) -> list[Item]:
-    items = [
-        Item(f"block {block_id}", "text", block(block_id))
-        for block_id in block_ids[:_MOST_RELATIVES]
-    ]
+    items = [Item(f"block {at}", "text", block(at)) for at in block_ids[:_MOST_RELATIVES]]
     more = len(block_ids) - len(items)
     return [*items, Item(f"+ {more:,} more", "muted")] if more else items
 

@@ -239,8 +239,7 @@ def _most(model: DashboardModel, event: ev.TokenAttention, width: int) -> Line:
     """The words with the largest shares, as many as fit."""
     token_ids = _token_ids(model, event)
     row = Row(width).put("most:", "muted")
-    ranked = sorted(range(len(token_ids)), key=lambda at: -event.weights[at])
-    for at in ranked:
+    for at in sorted(range(len(token_ids)), key=lambda at: -event.weights[at]):
         text = f" {piece_of(model.fold, token_ids[at])} {event.weights[at]:.1%}"
         if cell_len(text) > row.room:
             break
@@ -253,8 +252,7 @@ def _text(
 ) -> list[tuple[int, Line]]:
     """The rows of the text, each with the position of its first token."""
     token_ids = _token_ids(model, event)
-    table = model.fold.sequences[event.seq_id].block_table
-    size = model.header.block_size
+    size, table = model.header.block_size, model.fold.sequences[event.seq_id].block_table
     rows, firsts = [Row(width)], [0]
     marked = words(model, token_ids, context)
     for at, token_id in enumerate(token_ids):

@@ -248,11 +248,8 @@ class PrefixWords:
         if not any(self._tokens(block_id) for block_id in node.copies[0]):
             return [(UNKNOWN_WORDS, "faint")]
         for block_id in node.copies[0]:
-            texts = [
-                clean(self._pieces.get(token_id, f" {token_id}"))
-                for token_id in self._tokens(block_id)
-            ]
-            target = block(block_id)
+            tokens, target = self._tokens(block_id), block(block_id)
+            texts = [clean(self._pieces.get(token_id, f" {token_id}")) for token_id in tokens]
             if numbered:
                 spans.append((f"{' ' * bool(spans)}{block_id} ", "muted", target))
                 texts[:1] = [text.removeprefix(" ") for text in texts[:1]]

@@ -166,10 +166,8 @@ def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line
 
 def _row_axis(trace: KernelTraced, kernel: str) -> int:
     """The axis with a row for each value: the first that varies; if only one does, another one."""
-    places = zip(
-        *(program.program for program in trace.programs if program.kernel == kernel), strict=True
-    )
-    varies = [len(set(along)) > 1 for along in places]
+    places = (program.program for program in trace.programs if program.kernel == kernel)
+    varies = [len(set(along)) > 1 for along in zip(*places, strict=True)]
     return varies.index(sum(varies) > 1)
 
 

@@ -128,9 +128,8 @@ def _sentence(
 ) -> list[Line]:
     own = model.fold.sequences.get(seq_id)
     is_new = own is not None and event.position >= own.num_tokens
-    return sentence(
-        model, seq_id, event.position, event.token_id if is_new else None, width, height
-    )
+    upcoming = event.token_id if is_new else None
+    return sentence(model, seq_id, event.position, upcoming, width, height)
 
 
 def _grammar(model: DashboardModel, event: ev.TokenExplained, width: int) -> list[Line]:
@@ -152,12 +151,10 @@ def _grammar(model: DashboardModel, event: ev.TokenExplained, width: int) -> lis
 def _settings(event: ev.TokenExplained) -> str:
     if event.beams:
         return "beam search"
-    cuts = [f", {cut_words(cut)} leaves {cut.num_left:,}" for cut in event.cuts]
+    cuts = "".join(f", {cut_words(cut)} leaves {cut.num_left:,}" for cut in event.cuts)
     if event.temperature == 0.0:
-        return "greedy: the largest logit wins" + "".join(cuts)
-    return (
-        f"temperature {event.temperature:g}{''.join(cuts)} of {plural(event.vocab_size, 'token')}"
-    )
+        return f"greedy: the largest logit wins{cuts}"
+    return f"temperature {event.temperature:g}{cuts} of {plural(event.vocab_size, 'token')}"
 
 
 _PROMPT_TOKENS = 48

@@ -38,9 +38,8 @@ class EventDetail(Panel):
             return [line(width, (text, "muted")) for text in _wrap(words, width)][:height]
         kind, number = event.__struct_config__.tag, f"  event {event.seq:,}"
         top = [line(width, (kind, "accent*"), (number, "muted"))]
-        top += [
-            line(width, (text, style_of(event))) for text in _wrap(sentence_of(event), width)[:3]
-        ]
+        said = _wrap(sentence_of(event), width)[:3]
+        top += [line(width, (text, style_of(event))) for text in said]
         meaning = [line(width, (text, "text")) for text in _wrap(meaning_of(type(event)), width)]
         where, _, function = event.rule.partition(":")
         parts = [(part, "faint") for part in _PARTS.findall(where)]  # a row may end after each
@@ -66,9 +65,8 @@ def _fields(event: ev.Event, width: int) -> list[Line]:
         target = _target(name, getattr(event, name))
         row = Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target)
         lines.append(row.line())
-        lines += [
-            Row(width).put("", width=label_width).put(text, "text").line() for text in texts[1:3]
-        ]
+        rest = (Row(width).put("", width=label_width).put(text, "text") for text in texts[1:3])
+        lines += [row.line() for row in rest]
     return lines
 
 
@@ -98,10 +96,9 @@ def _text_of(value: object) -> str:
             )
             return f"{len(value):,}: {numbers}"
         case dict():
-            pieces = islice(value.items(), _MOST_NUMBERS)
-            return f"{len(value):,}: " + " ".join(
-                f"{key} “{visible(text)}”" for key, text in pieces
-            )
+            some = islice(value.items(), _MOST_NUMBERS)
+            pieces = (f"{key} “{visible(text)}”" for key, text in some)
+            return f"{len(value):,}: {' '.join(pieces)}"
         case str():
             text = clean(value[:_LONGEST_VALUE])
             return text if value and value == value.strip() else f"“{text}”"

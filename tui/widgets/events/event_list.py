@@ -61,8 +61,7 @@ class EventList(Panel):
     def move_cursor(self, by: int) -> bool:
         """Go to the event that is `by` rows below the current event."""
         height = max(self.content_size.height, 2 * abs(by) + 2)
-        wanted = EventFilter.parse(self.context.event_filter)
-        found = self._found(wanted, height)
+        found = self._found(EventFilter.parse(self.context.event_filter), height)
         position = self.context.transport.position
         before = [(index, event) for index, event in found if index < position]
         if before and before[-1][0] == position - 1:

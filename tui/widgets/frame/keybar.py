@@ -5,15 +5,13 @@ The keys are read from the bindings (`DashboardScreen.bound`), so they include t
 
 from textual.geometry import Size
 
-from minivllm.tui.draw.lines import Line, Span, line, width_of
+from minivllm.tui.draw.lines import Line, Span, line, text_of, width_of
 from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
-_ALWAYS = ("app.help", "app.quit")
-"""Shown however narrow the line is."""
-_FIXED = ("time.toggle", "time.step_back", "time.step", "look.why", *_ALWAYS)
-"""At the left on every screen; the keys of the screen and the panel follow them."""
+_FIXED = ("time.toggle", "time.step_back", "time.step", "look.why", "app.help", "app.quit")
+"""At the left on every screen, however narrow; keys of the screen and the panel follow them."""
 _HERE = {
     "overview": ("look.word_back", "look.confidence"),
     "blocks": ("look.open", "engine.mass", "engine.xray"),
@@ -44,19 +42,25 @@ class KeyBar(Panel, can_focus=False):
     HELP_TEXT = "The most useful keys of this moment. A click on one presses it."
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        shown: dict[str, Line] = {}
-        for command_id, label in (dict.fromkeys(_ALWAYS, "") | self.wanted()).items():
-            if (bound := self.screen.bound.get(command_id)) is None:
-                continue
-            words = label or _LABELS.get(command_id, bound.description)
-            press = f"app.simulate_key('{bound.key}')"
-            cells = width_of(f" {bound.key_display} {words} ")
-            if cells <= width:
+        wanted, bound = self.wanted() | dict.fromkeys(_FIXED[-2:], ""), self.screen.bound
+        keys: dict[str, Line] = {}
+        for command_id in (*_FIXED, *wanted):
+            if command_id in wanted and command_id in bound:
+                key = bound[command_id]
+                words = wanted[command_id] or _LABELS.get(command_id, key.description)
+                press = f"app.simulate_key('{key.key}')"
+                head = (f" {key.key_display} ", "accent*", press)
+                keys[command_id] = head, (f"{words} ", "text", press)
+        needed = {*_FIXED, next(iter(wanted))} & keys.keys()
+        for name in (name for name in _FIXED if name in needed):
+            if sum(width_of(text_of(keys[other])) for other in needed) > width:
+                keys[name] = keys[name][0], ("", "text")  # no words, rather than no key
+        spans: list[Span] = []
+        for key in keys.values():
+            if (cells := width_of(text_of(key))) <= width:
                 width -= cells
-                key = (f" {bound.key_display} ", "accent*", press)
-                shown[command_id] = key, (f"{words} ", "text", press)
-        fixed = [shown.pop(command_id) for command_id in _FIXED if command_id in shown]
-        return [tuple(span for key in (*fixed, *shown.values()) for span in key)]
+                spans += key
+        return [tuple(spans)]
 
     def wanted(self) -> dict[str, str]:
         """Command id -> its label now, empty for the usual one; the most useful command first."""
@@ -69,6 +73,9 @@ class KeyBar(Panel, can_focus=False):
                 if control is not None or not command_id.startswith("engine."):
                     wanted.setdefault(command_id, label)
 
+        pauses_alone = control is not None and not control.pauses_with_picture
+        if pauses_alone and control.state().paused:
+            add("engine.pause", label="Resume engine")
         if self.app.has_sentences:
             add("look.back", label="Close")
         if context.start is not None:
@@ -93,15 +100,14 @@ class KeyBar(Panel, can_focus=False):
         is_paused = transport.state == "paused"
         if control is not None and control.state().paused:
             is_paused |= control.pauses_with_picture
-            if not control.pauses_with_picture:
-                add("engine.pause", label="Resume engine")
+            if pauses_alone:
                 add("engine.step", label="One step")
             add("engine.phase", label="One phase")
         play = "Replay" if transport.is_over else "Play" if is_paused else "Pause"
         if not context.shows_the_end:
             add("time.toggle", label=play)
         add(*_FIXED[1:])
-        if control is not None and not control.pauses_with_picture:
+        if pauses_alone:
             add("engine.pause", label="Pause engine")
             add("engine.step")  # otherwise → does it
         if isinstance(focused, Panel):

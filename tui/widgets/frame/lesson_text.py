@@ -1,7 +1,7 @@
 """`LessonText`: the text of a lesson's page, its checked claims, its question, and the keys.
 
-On a small terminal, the title is left out first, then the claims and the engine: the question or
-verdict and the keys must stay.
+On a small terminal, the title is left out first, then the claims and the engine, and the rest
+scrolls above the keys.
 """
 
 from itertools import groupby
@@ -13,17 +13,18 @@ from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.lesson import LessonControl, Page
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.frame.sentences import Scrolled
 
 _MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
 
 
-class LessonText(Panel):
+class LessonText(Scrolled):
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
         "The text of the lesson. It explains the bright panel beside it. All panels show the"
         " lesson's engine, and all keys of the dashboard work here: step through time with the"
         " arrows, select items, ask why. A click on an answer chooses it, a second click gives it."
+        " ↓ scrolls a text that ends with …."
     )
 
     def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:
@@ -58,7 +59,7 @@ class LessonText(Panel):
         parts = ([*title, *engine], claims), (engine, claims), (engine,), ()
         rows = next(rows for rows in map(_spaced, parts) if len(rows) <= room) + said
         gap = max(height - len(rows) - len(keys), 0)
-        return [*rows[: height - len(keys)], *[()] * min(gap, 1), *keys][:height]
+        return [*self.window(rows, width, height - len(keys)), *[()] * min(gap, 1), *keys][:height]
 
     def _keys(self, page: Page, width: int) -> list[Line]:
         rows: list[Line] = []

@@ -4,7 +4,7 @@ from textual.geometry import Size
 
 from minivllm.text import clean
 from minivllm.tui.context import RunSummary
-from minivllm.tui.draw.lines import Line, Row, flow, width_of, wrap
+from minivllm.tui.draw.lines import Line, Row, flow, line, width_of, wrap
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -19,14 +19,36 @@ _NEXT = (
 """(command id, what it does), at the end of a run."""
 
 
-class Sentences(Panel, can_focus=False):
+class Scrolled(Panel):
+    """A panel whose text scrolls where it has too few rows."""
+
+    first_row = num_hidden = 0
+
+    def window(self, rows: list[Line], width: int, height: int) -> list[Line]:
+        """The rows from `first_row` on; an ellipsis says that there are more."""
+        self.num_hidden = max(len(rows) - height, 0)
+        self.first_row = min(max(self.first_row, 0), self.num_hidden)
+        shown = rows[self.first_row : self.first_row + max(height, 0)]
+        if shown and self.first_row < self.num_hidden:
+            shown[-1] = line(width, *line(width - 1, *shown[-1]), ("…", "muted"))
+        return shown
+
+    def scroll_rows(self, by: int) -> bool:
+        """Scroll, a page at most; return whether not all rows fit."""
+        page = max(self.content_size.height - 3, 1)
+        self.first_row += min(max(by, -page), page)
+        self.show_again()
+        return self.num_hidden > 0
+
+
+class Sentences(Scrolled, can_focus=False):
     """A panel that is as high as what it says."""
 
     def rows(self, width: int) -> list[Line]:
         raise NotImplementedError
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        return self.rows(width)[:height]
+        return self.window(self.rows(width), width, height)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self.rows(width))
@@ -40,19 +62,20 @@ class Notice(Sentences, can_focus=False):
     def show(self, model: DashboardModel) -> None:
         said = tuple((told.title, told.message) for told in self.app._notifications)
         if said != self._said:
-            self._said = said
+            self._said, self.first_row = said, 0
             self.set_class(not said, "-away")
             self.refresh(layout=True)
         super().show(model)
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return min(len(self.rows(width)), viewport.height * 3 // 4)
+
     def rows(self, width: int) -> list[Line]:
-        texts = [
-            pair for said in self._said for pair in zip(said, ("accent*", "text"), strict=True)
-        ]
         close = "app.command('look.back')"
         return [
             ((f" {row}", style, close),)
-            for text, style in texts
+            for said in self._said
+            for text, style in zip(said, ("accent*", "text"), strict=True)
             for row in wrap(clean(text), width - 2 if text else 0)
         ]
 
