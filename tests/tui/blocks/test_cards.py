@@ -13,7 +13,7 @@ from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.block_words import contents
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
-from minivllm.tui.widgets.blocks.cards import BlockCards, _body
+from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
@@ -71,12 +71,6 @@ def test_the_words_that_a_step_wrote_are_in_reverse_before_the_empty_slots(share
             assert empty[block_id] == size - place - 1
             num_seen += 1
     assert num_seen > 50
-
-
-def test_a_card_of_one_row_is_filled_up_to_its_newest_word() -> None:
-    words = ("one", "text="), (" two", "text="), (" three", "text="), (" four", "text=!")
-    (row,) = _body(iter(words), 16, 1)
-    assert text_of(row) == " two three four "
 
 
 def test_if_not_all_fit_written_blocks_and_the_selected_one_have_cards(shared_prefix) -> None:
