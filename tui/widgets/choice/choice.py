@@ -43,10 +43,8 @@ class Choice(Panel):
     RULE = "minivllm.runtime.sampling.sampler:Sampler._race"
     NEWEST_LAST = True
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._read: tuple[object, int | None, ev.TokenExplained | None] = (None, None, None)
-        """The event of a selected word: (recording, number, event)."""
+    _read: tuple[object, int | None, ev.TokenExplained | None] = (None, None, None)
+    """The event of a selected word: (recording, number, event)."""
 
     def title(self, model: DashboardModel, width: int) -> str:
         seq_id = chosen_sequence(model, self.selection)
@@ -81,9 +79,7 @@ class Choice(Panel):
             reason = wrap(why_token(model, event) + ".", width)[: height // 5]
             top += [line(width, (row, "text")) for row in reason]
         room = height - len(top)
-        ascii = self.context is not None and self.context.ascii
-        lines = top + candidate_lines(model, event, width, room, ascii=ascii)
-        return lines[:height]
+        return (top + candidate_lines(model, event, width, room, ascii=self.plain))[:height]
 
     def _event(self, model: DashboardModel, seq_id: str) -> ev.TokenExplained | None:
         """The explanation of the selected word, or of the newest one."""
