@@ -17,7 +17,7 @@ from minivllm.tui.control import Entry
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.sources.source import EventSource
 from minivllm.tui.state.model import MODELS, DashboardModel
-from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
+from minivllm.tui.time.transport import Transport
 
 RaceState = Literal["running", "over", "failed"]
 SECONDS_TO_WATCH = 30
@@ -125,10 +125,8 @@ class RaceRuns:
     def start_playing(self) -> None:
         """Play from the beginning, fast enough to be watched to the end."""
         first, _ = self.sides
-        wanted = first.recording.last_step / STEPS_PER_SECOND / SECONDS_TO_WATCH
-        first.speed = next((speed for speed in SPEEDS if speed >= max(wanted, 1.0)), SPEEDS[-1])
         first.to_start()
-        first.play()
+        first.play_within(SECONDS_TO_WATCH, first.recording.last_step)
 
     def cancel(self) -> None:
         self._end_process()

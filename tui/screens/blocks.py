@@ -12,7 +12,6 @@ from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
 
-from minivllm.tui.context import Context
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -35,10 +34,8 @@ _BROAD = 160
 class BlocksScreen(DashboardScreen):
     NAME, KIND = "blocks", "block"
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._had_mass = False
-        self._trace_seq: int | None = None
+    _had_mass = False
+    _trace_seq: int | None = None
 
     def body(self) -> Iterable[Widget]:
         index = PrefixIndex()
@@ -56,8 +53,7 @@ class BlocksScreen(DashboardScreen):
                     Mass(id="blocks-mass"),
                     XRay(id="blocks-xray"),
                 )
-                with Vertical(id="folding"):
-                    yield from self._folding
+                yield from self._folding
 
     def on_mount(self) -> None:
         self._open(PrefixTree)
@@ -75,7 +71,7 @@ class BlocksScreen(DashboardScreen):
 
     def _open(self, kind: type[Panel]) -> None:
         for panel in self._folding:
-            panel.set_class(isinstance(panel, kind), "-open")
+            panel.set_class(not isinstance(panel, kind), "-folded")
 
     def draw(self) -> None:
         """Open attention mass or the x-ray when its first data arrives; fold an empty attention."""
@@ -86,7 +82,7 @@ class BlocksScreen(DashboardScreen):
             self._open(XRay)
         elif model.mass and not self._had_mass:
             self._open(Mass)
-        elif self._had_mass and not model.mass and mass.has_class("-open") and not mass.has_focus:
+        elif self._had_mass and not (model.mass or mass.has_class("-folded") or mass.has_focus):
             self._open(PrefixTree)
         self._trace_seq, self._had_mass = trace_seq, bool(model.mass)
         mass.set_class(bool(model.mass), "-filled")

@@ -21,7 +21,7 @@ from minivllm.tui.keys.commands import LESSON_COMMANDS, as_bindings, run_command
 from minivllm.tui.lesson import PANEL_NAMES, LessonControl, Page, PanelName, Stage
 from minivllm.tui.panels import make_panel
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
+from minivllm.tui.time.transport import Transport
 from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 _LONGEST_GUESS = 12
@@ -175,10 +175,8 @@ class LessonScreen(DashboardScreen):
         if num_steps <= 1:
             transport.to_live()
             return
-        wanted = num_steps / (STEPS_PER_SECOND * _SECONDS_TO_PLAY)
         transport.to_position(begin)
-        transport.speed = next((speed for speed in SPEEDS if speed >= max(wanted, 1.0)), SPEEDS[-1])
-        transport.play()
+        transport.play_within(_SECONDS_TO_PLAY, num_steps)
 
     def _light(self, lit: PanelName | None) -> None:
         for name, panel in self._pictures.items():

@@ -60,9 +60,8 @@ class InProcessSource(Generic[V]):
         if self.recording.damage is not None:
             return SourceStatus("ended", self.recording.damage)
         if self._writer.num_lost:
-            return SourceStatus(
-                "lost", (f"The events cannot be stored: {self._writer.num_lost:,} are missing.")
-            )
+            lost = f"{self._writer.num_lost:,} are missing"
+            return SourceStatus("lost", f"The events cannot be stored: {lost}.")
         return SourceStatus("live")
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """The history of blocks: prefix lookups, owners and ages.
 
-Each part is plain data with one `apply`, as in `histories`.
+Each part is plain data with a table `APPLY`, as in `histories`.
 """
 
 from array import array
@@ -28,9 +28,6 @@ class Lookup(msgspec.Struct):
 
 class Lookups(msgspec.Struct):
     recent: list[Lookup] = []
-
-    def apply(self, event: ev.Event) -> None:
-        self.APPLY[type(event)](self, event)
 
     def _hit(self, event: ev.BlockHit) -> None:
         self._of(event).hits.append((event.logical, event.block_id, event.was_free))
@@ -92,16 +89,13 @@ class BlockAges(msgspec.Struct):
         return None if age is None else age.last_owner
 
     def owner_told_by(self, event: ev.Event) -> str | None:
-        """The sequence of an event, or the last owner of its block. Call after `apply`."""
+        """The sequence of an event, or the last owner of its block. Call after the event was applied."""
         kind = type(event)
         if kind is ev.BlockHashed:
             return event.seq_id or self.last_scheduled
         if kind in (ev.BlockEvicted, ev.KVStore):
             return self.last_owner(event.block_id)
         return getattr(event, "seq_id", None)
-
-    def apply(self, event: ev.Event) -> None:
-        self.APPLY[type(event)](self, event)
 
     def tokens(self, block_id: int) -> MutableSequence[int]:
         """The token ids of a cached block; empty if it was cached before the recording began."""

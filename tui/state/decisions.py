@@ -415,17 +415,12 @@ def _explained(e: ev.TokenExplained) -> str:
             f"{short_name(e.seq_id)} and its siblings: {plural(num_going_on, 'candidate')} go on,"
             f" the best is token {e.token_id} with score {e.beams[0].score:.2f}"
         )
+    left = f"{plural(e.num_left, 'token')} of {e.vocab_size:,} left"
     if e.token_id is None:
-        return (
-            f"{short_name(e.seq_id)} is about to draw: {plural(e.num_left, 'token')} of"
-            f" {e.vocab_size:,} left"
-        )
+        return f"{short_name(e.seq_id)} is about to draw: {left}"
     chosen = e.chosen
     likely = "" if chosen is None else f" with probability {chosen.final_probability:.1%}"
-    return (
-        f"{short_name(e.seq_id)} chooses token {e.token_id}{likely}:"
-        f" {plural(e.num_left, 'token')} of {e.vocab_size:,} left"
-    )
+    return f"{short_name(e.seq_id)} chooses token {e.token_id}{likely}: {left}"
 
 
 # Sentences for steps and tokens, which only the list of all events shows.

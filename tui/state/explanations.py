@@ -52,19 +52,12 @@ class Explanations(msgspec.Struct):
         if (chosen := event.chosen) is not None:
             percent = round(100 * chosen.probability)
             token = JudgedToken(event.position, chosen.token_id, percent, event.seq)
-            self._judge(event.seq_id, token)
+            _keep_last(self.judged, event.seq_id, token)
 
     def keep_grammar(self, event: ev.GrammarState) -> None:
         """The event comes before the token, and in phase stepping before the draw."""
-        states = self.grammars.pop(event.seq_id, [])
-        if states and states[-1].position >= event.position:
-            states = []  # a new request with the name of an old one
         fields = (getattr(event, name) for name in SequenceGrammar.__struct_fields__)
-        states.append(SequenceGrammar(*fields))
-        del states[:-TOKENS_KEPT]
-        self.grammars[event.seq_id] = states
-        if len(self.grammars) > KEPT:
-            del self.grammars[next(iter(self.grammars))]
+        _keep_last(self.grammars, event.seq_id, SequenceGrammar(*fields))
 
     def grammar_at(self, seq_id: str, position: int) -> SequenceGrammar | None:
         """What the grammar allowed for the token at `position`; None if it was not watched."""
@@ -78,17 +71,8 @@ class Explanations(msgspec.Struct):
         position, tokens = fold.sequences[event.seq_id].num_tokens, self.judged.get(event.seq_id)
         if not tokens or tokens[-1].position != position:
             percent = round(100 * math.exp(min(event.logprob, 0.0)))
-            self._judge(event.seq_id, JudgedToken(position, event.token_id, percent))
-
-    def _judge(self, seq_id: str, token: JudgedToken) -> None:
-        tokens = self.judged.pop(seq_id, [])
-        if tokens and tokens[-1].position >= token.position:
-            tokens = []  # a new request with the name of an old one
-        tokens.append(token)
-        del tokens[:-TOKENS_KEPT]
-        self.judged[seq_id] = tokens
-        if len(self.judged) > KEPT:
-            del self.judged[next(iter(self.judged))]
+            token = JudgedToken(position, event.token_id, percent)
+            _keep_last(self.judged, event.seq_id, token)
 
     @property
     def last(self) -> ev.TokenExplained | None:
@@ -97,6 +81,18 @@ class Explanations(msgspec.Struct):
     def of(self, seq_id: str) -> ev.TokenExplained | None:
         """The newest explanation of a sequence, or of the beam search that it belongs to."""
         return self.by_name.get(seq_id) or self.by_name.get(_beams_of(seq_id))
+
+
+def _keep_last(kept: dict[str, list], seq_id: str, token: JudgedToken | SequenceGrammar) -> None:
+    """Append to what is kept of a sequence. Of too many sequences, forget the least recent one."""
+    tokens = kept.pop(seq_id, [])
+    if tokens and tokens[-1].position >= token.position:
+        tokens = []  # a new request with the name of an old one
+    tokens.append(token)
+    del tokens[:-TOKENS_KEPT]
+    kept[seq_id] = tokens
+    if len(kept) > KEPT:
+        del kept[next(iter(kept))]
 
 
 def refused_favourite(event: ev.TokenExplained) -> ev.TokenCandidate | None:

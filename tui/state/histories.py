@@ -1,7 +1,7 @@
 """Past steps: a part of the history that a view remembers (with the ledger and `block_histories`).
 
-The engine itself keeps no history. Each part is plain data with one `apply`, so that a keyframe can
-store it. Every list has a limit, because a server runs for weeks.
+The engine itself keeps no history. Each part is plain data, so that a keyframe can store it. Every
+list has a limit, because a server runs for weeks.
 
 `APPLY` maps each relevant kind of event to a method. A `match` statement would be slower on long
 logs: half of all events would be compared with every case and match none.
@@ -77,9 +77,6 @@ class PastSteps(msgspec.Struct):
     waits: list[tuple[ev.RequestDeferred, int]] = []
     """A sequence's deferral, and the last of the steps that repeated it."""
 
-    def apply(self, event: ev.Event) -> None:
-        self.APPLY[type(event)](self, event)
-
     def _begin(self, event: ev.StepBegin) -> None:
         self.current = StepRecord(event.step, event.t, event.budget)
         self.current_shares = []
@@ -134,15 +131,12 @@ class PastSteps(msgspec.Struct):
             current.draft_tokens = totals["draft"] + totals["forced"]
             current.packed_shares = msgspec.msgpack.encode(self.current_shares)
             current.seconds = (event.t_schedule, event.t_prepare, event.t_model, event.t_sample)
-            self._keep(current)
+            self.records.append(current)
+            if len(self.records) > SHARES_KEPT:
+                self.records[-SHARES_KEPT - 1].packed_shares = b""
+            if len(self.records) > STEPS_KEPT:
+                del self.records[0]
             self.current = None
-
-    def _keep(self, record: StepRecord) -> None:
-        self.records.append(record)
-        if len(self.records) > SHARES_KEPT:
-            self.records[-SHARES_KEPT - 1].packed_shares = b""
-        if len(self.records) > STEPS_KEPT:
-            del self.records[0]
 
     APPLY: ClassVar[dict[type[ev.Event], Callable]] = {
         ev.StepBegin: _begin,

@@ -106,6 +106,12 @@ class Transport:
             self._move(0)
         self.state, self._due = "playing", 0.0
 
+    def play_within(self, seconds: float, num_steps: int) -> None:
+        """Play from here, fast enough for so many steps to take about these seconds."""
+        wanted = max(num_steps / (STEPS_PER_SECOND * seconds), 1.0)
+        self.speed = next((speed for speed in SPEEDS if speed >= wanted), SPEEDS[-1])
+        self.play()
+
     def toggle(self) -> None:
         self.play() if self.state == "paused" or self.is_over else self.pause()
 

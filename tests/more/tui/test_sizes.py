@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 from rich.cells import cell_len
-from support.tui.driven_app import all_drawn, app_for, drive, settle, source_of, until, visible
+from support.tui.driven_app import all_drawn, app_for, drive, press, settle, source_of, until
+from support.tui.driven_app import visible as panels_of
 from textual.geometry import Region
 from textual.pilot import Pilot
 
@@ -21,7 +22,7 @@ WATCH = "The first blocks are computed once and shared."
 
 def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]) -> None:
     """Check that the panels are on the screen, do not overlap, and draw only inside themselves."""
-    screen, shown = Region(0, 0, *size), visible(app)
+    screen, shown = Region(0, 0, *size), panels_of(app)
     # In a terminal lower than every layout, the container cuts off the rest.
     is_cut = size[1] < 24
     place = {
@@ -50,11 +51,9 @@ def test_a_terminal_that_is_too_small_obeys_keys_and_comes_back(memory_pressure)
     async def script(pilot: Pilot) -> None:
         keys = "1 2 3 4 5 6 7 tab down z z left question_mark escape g escape space"
         for key in keys.split():
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
         await pilot.resize_terminal(97, 30)
-        await pilot.press("1")
-        await settle(pilot)
+        await press(pilot, "1")
         check_that_everything_has_its_place(app, (97, 30))
         assert "r0" in all_drawn(app)
 
@@ -118,7 +117,6 @@ def test_in_ascii_every_window_is_drawn_in_plain_characters(memory_pressure) -> 
             await settle(pilot)
             shown = html.unescape(app.export_screenshot()).replace("\xa0", " ")
             assert shown.isascii(), keys
-            await pilot.press("escape")
-            await settle(pilot)
+            await press(pilot, "escape")
 
     drive(app, script)

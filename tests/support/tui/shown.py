@@ -31,8 +31,13 @@ def ends_of_steps(stage) -> Iterator[DashboardModel]:
     return (model for model, event in moments(stage) if isinstance(event, ev.StepEnd))
 
 
-def rows(panel: Panel, model: DashboardModel, width: int = 110, height: int = 20) -> list[str]:
-    if panel.context is None and isinstance(panel, Header):
+def rows(
+    panel: Panel, model: DashboardModel, width: int = 110, height: int = 20, *selected: Target
+) -> list[str]:
+    """The drawn rows of a panel, after these targets were selected."""
+    if selected:
+        panel.context = context_with(*selected)
+    elif panel.context is None and isinstance(panel, Header):
         panel.context = standing_at(model)
     return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
 

@@ -129,26 +129,22 @@ def memory_pressure() -> Stage:
     return Stage(asks, num_blocks=24, max_num_seqs=4)
 
 
+def _beside_a_plain_request(system: str, space: str, **options: int) -> Stage:
+    (first, said), (second, also_said) = _QUESTIONS[:2]
+    asks = [Ask("r0", system + first, space + said + _MORE, **options)]
+    return Stage([*asks, Ask("r1", second, also_said + _MORE)], num_blocks=48)
+
+
 @pytest.fixture
 def samples() -> Stage:
     """Three samples beside a plain request: forks, a shared partial block, copies of it."""
-    (first, said), (second, also_said) = _QUESTIONS[:2]
-    asks = [
-        Ask("r0", _SYSTEM + "Once more : " + first, said + _MORE, max_tokens=64, samples=3),
-        Ask("r1", second, also_said + _MORE),
-    ]
-    return Stage(asks, num_blocks=48)
+    return _beside_a_plain_request(f"{_SYSTEM}Once more : ", "", max_tokens=64, samples=3)
 
 
 @pytest.fixture
 def beams() -> Stage:
     """A beam search of width 3 beside a plain request: forks and pruned beams at every step."""
-    (first, said), (second, also_said) = _QUESTIONS[:2]
-    asks = [
-        Ask("r0", _SYSTEM + first, " " + said + _MORE, max_tokens=40, beams=3),
-        Ask("r1", second, also_said + _MORE),
-    ]
-    return Stage(asks, num_blocks=48)
+    return _beside_a_plain_request(_SYSTEM, " ", max_tokens=40, beams=3)
 
 
 @pytest.fixture

@@ -5,14 +5,8 @@ from typing import get_args
 from support.tui.shown import missing_from, moments
 
 from minivllm.events import types as ev
-from minivllm.tui.state.decisions import (
-    TOLD_KINDS,
-    DecisionLog,
-    cause_of_preemption,
-    deferral,
-    miss,
-    sentence_of,
-)
+from minivllm.tui.state import decisions
+from minivllm.tui.state.decisions import DecisionLog, cause_of_preemption, deferral, sentence_of
 
 WITHOUT_A_SENTENCE = {
     ev.StepBegin, ev.StepScheduled, ev.StepEnd, ev.DraftProposed, ev.AttentionMass,
@@ -23,7 +17,7 @@ WITHOUT_A_SENTENCE = {
 
 
 def test_every_kind_of_event_has_a_sentence_or_its_own_panel(memory_pressure, samples, beams):
-    assert set(ev.EVENT_KINDS) == TOLD_KINDS | WITHOUT_A_SENTENCE
+    assert set(ev.EVENT_KINDS) == decisions.TOLD_KINDS | WITHOUT_A_SENTENCE
     for stage in (memory_pressure, samples, beams):
         for event in {type(event): event for event in stage.run().events}.values():
             log = DecisionLog()
@@ -35,7 +29,7 @@ def test_every_reason_of_the_engine_has_its_own_words() -> None:
     waits = [deferral(reason, 3, 1, 4) for reason in get_args(ev.DeferReason)]
     assert missing_from(deferral("token_budget", 40, 22), 40, 22) == []
     assert missing_from(waits[0], 3, 1) == missing_from(deferral("max_num_seqs", 1, 0, 4), 4) == []
-    words = [*waits, *(miss(why) for why in get_args(ev.MissReason))]
+    words = [*waits, *(decisions.miss(why) for why in get_args(ev.MissReason))]
     assert len(set(words)) == len(words) and not any("_" in word for word in words)
     for need, free, word in ((3, 1, "3 blocks"), (3, 3, "slot"), (0, 5, "failed")):
         assert word in cause_of_preemption(ev.RequestPreempted(0, 0, 0.0, "b", "a", need, free, 0))

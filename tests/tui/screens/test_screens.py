@@ -2,22 +2,8 @@
 
 import re
 
-from support.tui.driven_app import (
-    SCREENS,
-    all_drawn,
-    answer,
-    app_for,
-    click,
-    drawn,
-    drive,
-    panel,
-    press,
-    settle,
-    show_screen,
-    source_of,
-    told,
-    until,
-)
+from support.tui import driven_app
+from support.tui.driven_app import all_drawn, app_for, click, drawn, drive, panel, show_screen
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -45,7 +31,7 @@ def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
     mass = ev.AttentionMass(last.seq + 1, last.step, last.t, run.engine.inspect().running[0], [0.5])
     problem = ev.KernelTraced(last.seq + 2, last.step, last.t, mass.seq_id, 1, 9, [], HOSTILE)
     run.events += [mass, problem]
-    app = app_for(run, watch=HOSTILE, other=source_of(run))
+    app = app_for(run, watch=HOSTILE, other=driven_app.source_of(run))
 
     def check() -> None:
         for drawing in (app.export_screenshot(), all_drawn(app)):
@@ -53,25 +39,25 @@ def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
 
     async def script(pilot: Pilot) -> None:
         app.context.selection.choose(sequence(mass.seq_id))
-        for name in SCREENS:
+        for name in driven_app.SCREENS:
             await show_screen(pilot, name)
             check()
             assert "[bold red]x" in all_drawn(app) or name in ("scheduler", "blocks"), name
         for keys in ("w", "question_mark", "s", "ctrl+p"):
-            await press(pilot, keys)
+            await driven_app.press(pilot, keys)
             check()
             await pilot.press("escape")
-        await press(pilot, "w", "question_mark")
-        assert told(app) == [], "an answer would be painted over the help"
+        await driven_app.press(pilot, "w", "question_mark")
+        assert driven_app.told(app) == [], "an answer would be painted over the help"
         await pilot.press("escape")
         for key in ("g", "slash"):
             await pilot.press(key)
-            await answer(pilot, HOSTILE)
+            await driven_app.answer(pilot, HOSTILE)
             check()
         await show_screen(pilot, "overview")
         app.show_summary([HOSTILE])
         await pilot.press("end")
-        await until(pilot, lambda: "[bold red]x" in "".join(drawn(app, "summary")))
+        await driven_app.until(pilot, lambda: "[bold red]x" in "".join(drawn(app, "summary")))
         check()
         assert app.is_running and not app._exit
 
@@ -89,7 +75,7 @@ def test_a_click_selects_and_a_double_click_opens(memory_pressure) -> None:
         x, y = grid.origin(number)
         at = shown.content_region.offset - shown.region.offset
         await pilot.click("#blockmap", offset=(at.x + x, at.y + y), times=times)
-        await settle(pilot)
+        await driven_app.settle(pilot)
 
     async def script(pilot: Pilot) -> None:
         await at_block(pilot, 13, 1)

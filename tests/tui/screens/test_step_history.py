@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
 from support.tui.shown import missing_from, rows
 
 from minivllm.events import types as ev
@@ -16,11 +16,11 @@ from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
 
-def plans(events: list[ev.Event]) -> dict[int, list[ev.StepScheduled]]:
-    """Reference: the scheduled items of each step."""
+def by_step(events: list[ev.Event], kind: type[ev.Event]) -> dict[int, list[ev.Event]]:
+    """Step -> its events of a kind."""
     found = defaultdict(list)
     for event in events:
-        if isinstance(event, ev.StepScheduled):
+        if isinstance(event, kind):
             found[event.step].append(event)
     return found
 
@@ -35,7 +35,7 @@ def numbers_of(row: str) -> list[int]:
 @given(REQUESTS, OPTIONS)
 def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options) -> None:
     run = run_of(stage, ask, requests, options)
-    model, planned = folded(run), plans(run.events)
+    model, planned = folded(run), by_step(run.events, ev.StepScheduled)
     used = {event.step: event.used for event in run.events if isinstance(event, ev.StepEnd)}
     deferred = {event.step for event in run.events if isinstance(event, ev.RequestDeferred)}
     assert [record.step for record in model.steps.records] == sorted(used)
@@ -72,13 +72,9 @@ def test_a_row_has_the_counts_and_the_reason_for_unused_budget(memory_pressure) 
 
 def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) -> None:
     model, panel, preempted = folded(memory_pressure.run(60)), StepDetail(), 0
-    gave_way = defaultdict(list)
-    for event in memory_pressure.events:
-        if isinstance(event, ev.RequestPreempted):
-            gave_way[event.step].append(event)
+    gave_way = by_step(memory_pressure.events, ev.RequestPreempted)
     for record in model.steps.records[-SHARES_KEPT:]:
-        panel.context = context_with(step(record.step))
-        text = "\n".join(rows(panel, model))
+        text = "\n".join(rows(panel, model, 110, 20, step(record.step)))
         assert missing_from(text, record.step, record.used, record.budget) == []
         assert record.shares
         for seq_id, kind, num_tokens in record.shares:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
 from support.tui.shown import SCENARIOS, ends_of_steps, missing_from, moments, rows
 
 from minivllm.events import types as ev
@@ -109,8 +109,7 @@ def test_times_are_those_of_the_events_in_the_unit_of_the_clock(shared_prefix, c
         assert model.pace.later_tokens(record) == pytest.approx(each)
         times = [model.pace.shown(first), model.pace.shown(each)]
         assert row.split()[2:5] == ["done", *times]
-        panel.context = context_with(sequence(record.seq_id))
-        words = " ".join(rows(panel, model, 90, 40))
+        words = " ".join(rows(panel, model, 90, 40, sequence(record.seq_id)))
         in_steps = f"{first} steps to its first" in words or "1 step to its first" in words
         assert in_steps == (clock == "virtual")
         assert bool(re.search(r"\d(ms| ?s)\b", words)) == (clock == "monotonic")
@@ -145,8 +144,7 @@ def test_tokens_found_again_after_a_preemption_are_not_the_prompts(memory_pressu
         if isinstance(event, ev.RequestAdmitted):
             first[event.seq_id] = event.num_cached_tokens
         if isinstance(event, ev.RequestResumed) and event.num_cached_tokens:
-            panel.context = context_with(sequence(event.seq_id))
-            text = " ".join(rows(panel, model, 90, 40))
+            text = " ".join(rows(panel, model, 90, 40, sequence(event.seq_id)))
             found = f"{event.num_cached_tokens} tokens found again in the cache after its"
             assert f"prompt tokens, {first[event.seq_id]} from the cache;" in text and found in text
             num_checked += 1
@@ -159,19 +157,17 @@ def test_the_numbers_and_phases_are_those_of_the_fold(memory_pressure, shared_pr
     preempted = [record for record in in_order(model) if record.preemption is not None]
     assert len(preempted) == 2
     for record in preempted:
-        panel.context = context_with(sequence(record.seq_id))
         last, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
-        text = " ".join(rows(panel, model, 90, 40))
+        text = " ".join(rows(panel, model, 90, 40, sequence(record.seq_id)))
         facts = (last.step, "preempted", last.victim_of[:-2], 60 - last.step, output, 80)
         assert missing_from(text, *facts) == []
     # A finished sequence is shown from the history.
     model = folded(shared_prefix.run())
     done = model.fold.history[-1]
-    panel.context = context_with(sequence(done.seq_id))
-    text = " ".join(" ".join(rows(panel, model, 90, 60)).split())
+    text = " ".join(" ".join(rows(panel, model, 90, 60, sequence(done.seq_id))).split())
     assert missing_from(text, "done", done.num_tokens) == [] and " ".join(done.text.split()) in text
-    panel.context = context_with(sequence("nobody.0"))
-    assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
+    shown = rows(panel, model, 90, 60, sequence("nobody.0"))
+    assert missing_from(shown[0], "nobody", "not known") == []
 
 
 def test_a_low_panel_keeps_the_reasons_of_waits(memory_pressure, shared_prefix) -> None:
@@ -180,8 +176,7 @@ def test_a_low_panel_keeps_the_reasons_of_waits(memory_pressure, shared_prefix) 
         (memory_pressure, "r2.0", "waits for 43 steps: r0 needed 1 block, none was free"),
         (shared_prefix, "r4.0", "waits for 48 steps: all 4 slots taken"),
     ):
-        panel.context = context_with(sequence(seq_id))
-        shown = rows(panel, folded(stage.run()), 90, 12)
+        shown = rows(panel, folded(stage.run()), 90, 12, sequence(seq_id))
         assert missing_from(" ".join(shown), because, "…", "ends: done") == []
         assert not any("decodes" in row for row in shown)
 
@@ -189,8 +184,7 @@ def test_a_low_panel_keeps_the_reasons_of_waits(memory_pressure, shared_prefix) 
 def test_the_newest_requests_are_visible_beside_a_selected_older_one(shared_prefix) -> None:
     model, panel = folded(shared_prefix.run()), Timelines()
     ids = list(model.ledger.sequences)
-    panel.context = context_with(sequence(ids[3]))
-    shown = " ".join(rows(panel, model, 118, 6))
+    shown = " ".join(rows(panel, model, 118, 6, sequence(ids[3])))
     assert missing_from(shown, *(seq_id[:-2] for seq_id in ids[3:])) == []
-    panel.context = context_with(sequence(ids[0]))
-    assert ids[0][:-2] in " ".join(rows(panel, model, 118, 6)), "a selected one is in view"
+    shown = " ".join(rows(panel, model, 118, 6, sequence(ids[0])))
+    assert ids[0][:-2] in shown, "a selected one is in view"

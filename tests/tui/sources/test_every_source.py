@@ -118,10 +118,8 @@ def test_an_engine_failure_is_reported_and_its_last_moment_stays(monkeypatch) ->
 
 @pytest.fixture
 def log(memory_pressure, tmp_path: Path) -> Path:
-    memory_pressure.run()
-    path = tmp_path / "run.jsonl"
-    header, events = memory_pressure.header, memory_pressure.events
-    path.write_bytes(encode_header(header) + b"".join(map(encode_event, events)))
+    path, run = tmp_path / "run.jsonl", memory_pressure.run()
+    path.write_bytes(encode_header(run.header) + b"".join(map(encode_event, run.events)))
     return path
 
 

@@ -12,7 +12,6 @@ from support.tui.polled_sources import all_events, poll_until
 
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
-from minivllm.events.recording.log import LogWriter
 from minivllm.tui.sources import tail
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.sources.tail import TailSource
@@ -21,11 +20,8 @@ from minivllm.tui.sources.tail import TailSource
 @pytest.fixture
 def log(shared_prefix, tmp_path: Path) -> Path:
     """A complete recording of the shared-prefix run."""
-    shared_prefix.run()
-    path = tmp_path / "log.jsonl"
-    with LogWriter(path, shared_prefix.header) as writer:
-        for event in shared_prefix.events:
-            writer.write(event)
+    path, run = tmp_path / "log.jsonl", shared_prefix.run()
+    path.write_bytes(encode_header(run.header) + b"".join(map(encode_event, run.events)))
     return path
 
 

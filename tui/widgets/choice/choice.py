@@ -43,10 +43,8 @@ class Choice(Panel):
     RULE = "minivllm.runtime.sampling.sampler:Sampler._race"
     NEWEST_LAST = True
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._read: tuple[object, int | None, ev.TokenExplained | None] = (None, None, None)
-        """The event of a selected word: (recording, number, event)."""
+    _read: tuple[object, int | None, ev.TokenExplained | None] = (None, None, None)
+    """The event of a selected word: (recording, number, event)."""
 
     def title(self, model: DashboardModel, width: int) -> str:
         seq_id = chosen_sequence(model, self.selection)
@@ -81,9 +79,7 @@ class Choice(Panel):
             reason = wrap(why_token(model, event) + ".", width)[: height // 5]
             top += [line(width, (row, "text")) for row in reason]
         room = height - len(top)
-        ascii = self.context is not None and self.context.ascii
-        lines = top + candidate_lines(model, event, width, room, ascii=ascii)
-        return lines[:height]
+        return (top + candidate_lines(model, event, width, room, ascii=self.plain))[:height]
 
     def _event(self, model: DashboardModel, seq_id: str) -> ev.TokenExplained | None:
         """The explanation of the selected word, or of the newest one."""
@@ -123,15 +119,6 @@ def shows_choice(model: DashboardModel, selection: Selection) -> bool:
     return seq_id in model.fold.sequences or model.fold.step - event.step <= _STEPS_TO_READ
 
 
-def _sentence(
-    model: DashboardModel, seq_id: str, event: ev.TokenExplained, width: int, height: int
-) -> list[Line]:
-    own = model.fold.sequences.get(seq_id)
-    is_new = own is not None and event.position >= own.num_tokens
-    upcoming = event.token_id if is_new else None
-    return sentence(model, seq_id, event.position, upcoming, width, height)
-
-
 def _grammar(model: DashboardModel, event: ev.TokenExplained, width: int) -> list[Line]:
     """What the grammar left for the token, and the best of the tokens that it refused."""
     grammar = model.explanations.grammar_at(event.seq_id, event.position)
@@ -168,14 +155,13 @@ class _Word(NamedTuple):
     target: Target | None
 
 
-def sentence(
-    model: DashboardModel, seq_id: str, at: int, upcoming: int | None, width: int, height: int
+def _sentence(
+    model: DashboardModel, seq_id: str, event: ev.TokenExplained, width: int, height: int
 ) -> list[Line]:
-    """At most `height` rows with the word at position `at`.
-
-    upcoming: the token at this position, if the sequence does not have it yet
-    """
-    words = _words(model, seq_id, at, upcoming)
+    """At most `height` rows with the word that the event explains."""
+    at, own = event.position, model.fold.sequences.get(seq_id)
+    is_new = own is not None and at >= own.num_tokens
+    words = _words(model, seq_id, at, event.token_id if is_new else None)
     # In a single row, the text moves in jumps of half a row.
     rows = _packed(words, width if height > 1 else max(width // 2, 1))
     here = next((i for i, row in enumerate(rows) if any(word.position == at for word in row)), 0)
@@ -192,6 +178,7 @@ def sentence(
 
 
 def _words(model: DashboardModel, seq_id: str, at: int, upcoming: int | None) -> list[_Word]:
+    """upcoming: the token at position `at`, if the sequence does not have it yet"""
     judged = model.explanations.judged.get(seq_id, [])
     percents = {token.position: token.percent for token in judged}
     tokens = _tokens(model, seq_id) or [(token.position, token.token_id) for token in judged]

@@ -33,9 +33,7 @@ class EventList(Panel):
     )
     KEYS = ("look.source", "look.filter", "time.event")
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._search: EventSearch | None = None
+    _search: EventSearch | None = None
 
     def title(self, model: DashboardModel, width: int) -> str:
         return "Events, filtered" if self.context and self.context.event_filter else "Events"

@@ -285,11 +285,7 @@ class Panel(Widget, can_focus=True):
         return Content(to_ascii(text) if self.plain else text)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        self.scroll_rows(_ROWS_OF_WHEEL)
+        self.move_cursor(_ROWS_OF_WHEEL)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        self.scroll_rows(-_ROWS_OF_WHEEL)
-
-    def scroll_rows(self, by: int) -> None:
-        """The mouse wheel: by default, it moves the cursor."""
-        self.move_cursor(by)
+        self.move_cursor(-_ROWS_OF_WHEEL)

@@ -87,9 +87,7 @@ class Summary(Sentences, can_focus=False):
         " the last step."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._summary = RunSummary([], None)
+    _summary = RunSummary([], None)
 
     def tell(self, summary: RunSummary) -> None:
         if summary != self._summary:

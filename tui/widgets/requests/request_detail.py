@@ -5,8 +5,6 @@ in the ledger. Facts come first, and only the end of a long text is shown: promp
 have thousands of words.
 """
 
-from typing import NamedTuple
-
 from rich.cells import cell_len
 
 from minivllm.events.ledger import PhaseStart, SequenceEnd, SequencePhase, SequenceRecord
@@ -25,11 +23,6 @@ _LONGEST_TABLE = 128
 """Maximum number of blocks to list; the newest blocks of the table are listed."""
 _TWO_COLUMNS = 100
 """Minimum width to draw the facts beside the texts and not above them."""
-
-
-class _Texts(NamedTuple):
-    prompt: str | None
-    output: str
 
 
 class RequestDetail(Panel):
@@ -187,30 +180,24 @@ def _finished(model: DashboardModel, seq_id: str) -> FinishedSequence | None:
 # ---- texts ----
 
 
-def texts_of(model: DashboardModel, record: SequenceRecord) -> _Texts | None:
-    """Prompt and output of a sequence; None if they are no longer known."""
-    sequence = model.fold.sequences.get(record.seq_id)
-    if sequence is not None:
-        return _Texts(model.fold.requests[sequence.request_id].prompt, sequence.text)
-    done = _finished(model, record.seq_id)
-    return None if done is None else _Texts(done.prompt, done.text)
-
-
 def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: int) -> list[Line]:
-    texts = texts_of(model, record)
-    if texts is None or height <= 0:
+    """Prompt and output of a sequence; nothing if they are no longer known."""
+    sequence = model.fold.sequences.get(record.seq_id)
+    known = sequence or _finished(model, record.seq_id)
+    if known is None or height <= 0:
         return []
-    output = _output(model, record.seq_id, texts.output, width, max(height - 1, 1))
+    given = known.prompt if sequence is None else model.fold.requests[sequence.request_id].prompt
+    output = _output(model, record.seq_id, known.text, width, max(height - 1, 1))
     if height < 4:
         return output[-height:]
-    prompt = wrap_tail(texts.prompt or "unknown: it was given as token ids", width, height)
+    prompt = wrap_tail(given or "unknown: it was given as token ids", width, height)
     # The prompt gets a third of the rows and the output the rest. Either can use spare rows of
     # the other.
     room = height - 2
     for_prompt = min(len(prompt), max(room // 3, room - len(output), 1))
     for_output = max(room - for_prompt, 0)
     if for_prompt < len(prompt):
-        prompt = wrap_tail(texts.prompt or "", width, for_prompt)
+        prompt = wrap_tail(given or "", width, for_prompt)
     lines = [
         line(width, ("prompt", "accent*")),
         *_styled(prompt, "muted", width),

@@ -6,7 +6,6 @@ recording has no pieces) are drawn too, but select nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -14,7 +13,7 @@ from minivllm.events.state import SequenceState
 from minivllm.text import clean, tail
 from minivllm.tui.draw.drafts import REJECTED, confidence_style, put_word
 from minivllm.tui.draw.lines import Row
-from minivllm.tui.draw.selection import Target, block
+from minivllm.tui.draw.selection import block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.draft_words import Marks, marks_of
 
@@ -23,14 +22,6 @@ _LONGEST_TEMPLATE = 128
 _HELD_BACK = 16
 """At most this many characters of a text wait for their last byte, or for a stop string."""
 _NO_MARKS = Marks({}, {}, [])
-
-
-class _Part(NamedTuple):
-    words: str
-    style: str
-    target: Target | None
-    aside: str = ""
-    """Rejected drafts, drawn before the words."""
 
 
 def put_text(
@@ -50,7 +41,7 @@ def put_text(
     first = sequence.num_prompt_tokens
     size = 1 if styles or marks.asides else model.header.block_size
     parts = _ending(model, first, sequence.output_token_ids, len(text) + _HELD_BACK, size)
-    _put(row, text, _linked(parts, sequence, model, "text", styles, marks.asides), "text")
+    _put(row, text, parts, sequence, model, "text", styles, marks.asides)
     for words, style in marks.ending:
         put_word(row, words, style, None)
 
@@ -63,7 +54,7 @@ def put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None
         token_ids, size = request.prompt_token_ids, model.header.block_size
         text = tail(request.prompt, row.room)
         parts = _ending(model, 0, token_ids, len(text) + _LONGEST_TEMPLATE, size)
-        _put(row, text, _linked(parts, sequence, model, "muted", {}, {}), "muted")
+        _put(row, text, parts, sequence, model, "muted", {}, {})
 
 
 def _ending(
@@ -86,52 +77,39 @@ def _ending(
     return parts[::-1]
 
 
-def _linked(
+def _put(
+    row: Row,
+    text: str,
     parts: list[tuple[int, str]],
     sequence: SequenceState,
     model: DashboardModel,
     style: str,
     styles: Mapping[int, str],
     asides: Mapping[int, str],
-) -> list[_Part]:
-    """The parts with their blocks and styles.
+) -> None:
+    """Append `text`, which ends in the words of `parts`; a click on these selects their block.
 
     styles: by position, for tokens that do not have the style of all others
     asides: by position, the rejected drafts before a token
     """
     table, size = sequence.block_table, model.header.block_size
-    return [
-        _Part(
-            words,
-            styles.get(position, style),
-            # The newest token has no block before its keys and values are computed.
-            block(table[position // size]) if position // size < len(table) else None,
-            asides.get(position, ""),
-        )
-        for position, words in parts
-    ]
-
-
-def _put(row: Row, text: str, parts: list[_Part], style: str) -> None:
-    """Append `text`, which ends in the words of `parts`.
-
-    style: of the words before
-    """
-    words = "".join([part.words for part in parts])
+    words = "".join([part for _, part in parts])
     shown = clean(words)
     start, found = _find(text.removeprefix("…"), shown)
     at, stop = len(text) - found, 0
     row.put(text[:at], style)
-    for part in parts:
-        stop += len(part.words)
+    for position, part in parts:
+        stop += len(part)
         # Clean the words so far as one text: a line break swallows the spaces after it.
         ends = stop if len(shown) == len(words) else len(clean(words[:stop]))
         if ends <= start:
             continue
         piece = text[at : at + ends - start]
-        if part.aside:
-            put_word(row, part.aside, REJECTED, None)
-        put_word(row, piece, part.style, part.target)
+        if position in asides:
+            put_word(row, asides[position], REJECTED, None)
+        # The newest token has no block before its keys and values are computed.
+        target = block(table[position // size]) if position // size < len(table) else None
+        put_word(row, piece, styles.get(position, style), target)
         start, at = ends, at + len(piece)
 
 

@@ -48,12 +48,10 @@ class Slots(Panel):
     )
     KEYS = ("engine.tokens", "engine.abort")
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._num_slots = 0
-        """The number of slots for which the current height was computed. It only grows, because
-        each change moves all other panels.
-        """
+    _num_slots = 0
+    """The number of slots for which the current height was computed. It only grows, because each
+    change moves all other panels.
+    """
 
     def show(self, model: DashboardModel) -> None:
         if (needed := _num_needed(model)) > self._num_slots:

@@ -10,7 +10,7 @@ stands for several steps, it shows the rarest phase: otherwise one queued step w
 hundred decodes. Which steps share a cell changes only with the scale, so cells do not move.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -225,22 +225,15 @@ def _bar(model: DashboardModel, record: SequenceRecord, axis: Axis) -> list[Span
     return bar
 
 
-def phase_cells(record: SequenceRecord, axis: Axis, now: int) -> Iterator[SequencePhase | None]:
+def phase_cells(record: SequenceRecord, axis: Axis, now: int) -> list[SequencePhase | None]:
     """The phase in each cell; None before the sequence's arrival, after its end and after `now`."""
-    spans = list(_spans(record, now))
-    cells: list[SequencePhase | None] = [None] * axis.width
-    for painted in _PAINTED:
-        for first, last, phase in spans:
-            if phase == painted:
-                start, end = max(axis.cell(first), 0), min(axis.cell(last) + 1, axis.width)
-                cells[start:end] = [phase] * max(end - start, 0)
-    return iter(cells)
-
-
-def _spans(record: SequenceRecord, now: int) -> Iterable[tuple[int, int, SequencePhase]]:
-    """Yield (first step, last step, phase). Skip a phase if the next one began in the same step."""
     end = record.end.step if record.end else max(now, record.phases[-1].step)
     lasts = [*(after.step - 1 for after in record.phases[1:]), end]
-    for start, last in zip(record.phases, lasts, strict=True):
-        if last >= start.step:
-            yield start.step, last, start.phase
+    cells: list[SequencePhase | None] = [None] * axis.width
+    for painted in _PAINTED:
+        for start, last in zip(record.phases, lasts, strict=True):
+            # Skip a phase if the next one began in the same step.
+            if start.phase == painted and start.step <= last:
+                first, after = max(axis.cell(start.step), 0), min(axis.cell(last) + 1, axis.width)
+                cells[first:after] = [painted] * max(after - first, 0)
+    return cells

@@ -83,16 +83,14 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
         part, length = same[0], len(same)
         letter = None if part is None else model.letter(part.seq_id)
         if part is None:
-            spans.append((SEVERAL * length, "text*"))
+            sign, style = SEVERAL, "text*"
         elif part.kind in DRAFT_SIGNS:
             sign, style = DRAFT_SIGNS[part.kind]
-            spans.append((sign * length, style))
         elif letter is None:  # the step is old, or another sequence has the letter now
-            spans.append(((PREFILL if part.kind == "prefill" else DECODE) * length, "muted"))
+            sign, style = PREFILL if part.kind == "prefill" else DECODE, "muted"
         else:
-            spans.append(
-                (letter * length, model.hue(letter) + ("!" if part.kind == "prefill" else "*"))
-            )
+            sign, style = letter, model.hue(letter) + ("!" if part.kind == "prefill" else "*")
+        spans.append((sign * length, style))
     spans.append((UNUSED * (width - len(cells)), "faint"))
     return spans
 

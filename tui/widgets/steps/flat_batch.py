@@ -75,11 +75,10 @@ class FlatBatch(Panel):
             return [line(width, ("no token in this step", "faint"))]
         num_columns = max((width + _GAP) // (_ITEM + _GAP), 1)
         num_rows = max(height - 1, 1)
-        chosen = self.selection.seq_id
         first = 0
         if total > num_columns * num_rows:
             num_rows = max(num_rows - 1, 1)  # the last row counts the others
-            first = _first_row(model, chosen, total - num_columns * num_rows)
+            first = _first_row(model, self.selection.seq_id, total - num_columns * num_rows)
         shown = list(input_tokens(model, first, first + num_columns * num_rows))
         num_rows = min(num_rows, -(-len(shown) // num_columns))
         lines = [_head(width, -(-len(shown) // num_rows))]
