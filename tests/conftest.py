@@ -98,3 +98,9 @@ def smollm2(smollm2_path: Path) -> LoadedModel:
 def tiny_random_path() -> Path:
     """Directory of the tiny random Llama, generated on first use."""
     return resolve_model("tiny-random")
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_random_path: Path) -> LoadedModel:
+    """The tiny random Llama in our own decoder, in float32 on the CPU."""
+    return load_model(EngineConfig(model="tiny-random", dtype="float32", device="cpu"))

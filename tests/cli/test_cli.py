@@ -47,9 +47,7 @@ LAST = Recording(LOG).last_step
         ("lesson 99", 1, "There is no lesson '99'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_a_status(
-    command, status, words, capsys, monkeypatch, tmp_path
-):
+def test_an_error_is_a_sentence_and_a_status(command, status, words, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)

@@ -8,13 +8,7 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from minivllm.cli.options import (
-    NOT_OPTIONS,
-    add_engine_options,
-    add_sampling_options,
-    engine_config,
-    sampling_params,
-)
+from minivllm.cli import options
 from minivllm.config import EngineConfig, KVTransferConfig, SpeculativeConfig
 from minivllm.sampling_params import SamplingParams
 
@@ -54,7 +48,7 @@ FIELDS = [
     (cls, field)
     for cls in (EngineConfig, SamplingParams)
     for field in dataclasses.fields(cls)
-    if field.name not in NOT_OPTIONS or cls is EngineConfig
+    if field.name not in options.NOT_OPTIONS or cls is EngineConfig
 ]
 
 
@@ -62,8 +56,8 @@ FIELDS = [
 def test_every_field_is_an_option_in_vllms_spelling(cls, field):
     parser = argparse.ArgumentParser()
     add_options, read = {
-        EngineConfig: (add_engine_options, engine_config),
-        SamplingParams: (add_sampling_options, sampling_params),
+        EngineConfig: (options.add_engine_options, options.engine_config),
+        SamplingParams: (options.add_sampling_options, options.sampling_params),
     }[cls]
     add_options(parser)
     arguments, value = example(get_type_hints(cls)[field.name], field.default)
@@ -77,10 +71,10 @@ def test_every_field_is_an_option_in_vllms_spelling(cls, field):
 
 def test_an_option_that_is_not_given_leaves_the_default_of_the_command_or_of_the_field():
     parser = argparse.ArgumentParser()
-    add_engine_options(parser)
-    add_sampling_options(parser)
+    options.add_engine_options(parser)
+    options.add_sampling_options(parser)
     args = parser.parse_args(["--max-num-seqs", "3", "--seed", "9"])
-    config = engine_config(args, {"max_num_seqs": 5, "block_size": 8})
+    config = options.engine_config(args, {"max_num_seqs": 5, "block_size": 8})
     assert (config.max_num_seqs, config.block_size, config.max_num_batched_tokens) == (3, 8, 512)
     assert config.seed == 9, "it is the engine's, and no request's"
-    assert sampling_params(args, {"temperature": 0.0}) == SamplingParams(temperature=0.0)
+    assert options.sampling_params(args, {"temperature": 0.0}) == SamplingParams(temperature=0.0)

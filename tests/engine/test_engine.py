@@ -45,9 +45,7 @@ class TestTheDoor:
             ("x", [1] * 30, {"max_tokens": 90}, TOO_LARGE, "90 output tokens, cut at.* 50.*--num-"),
         ],
     )
-    def test_a_bad_request_is_refused_in_one_sentence_and_leaves_no_trace(
-        self, request_id, prompt, params, error, sentence
-    ):
+    def test_a_bad_request_gets_one_sentence(self, request_id, prompt, params, error, sentence):
         engine = WatchedEngine(num_blocks=8, max_model_len=50)
         engine.add("a", [1, 2, 3], max_tokens=30)  # 32 are computed, which just fit
         engine.step()
@@ -99,9 +97,7 @@ class TestStops:
         ],
         ids=["end of sequence", "token id", "string over three tokens", "min_tokens"],
     )
-    def test_the_stop_reason_is_reported_and_stays_in_the_tokens(
-        self, says, params, num_tokens, text, stop_reason
-    ):
+    def test_the_reason_and_the_tokens_of_a_stop(self, says, params, num_tokens, text, stop_reason):
         engine = engine_that_says(says, max_tokens=11, **params)
         output = engine.run()["a"].outputs[0]
         assert output.token_ids == says[:num_tokens]

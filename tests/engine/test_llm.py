@@ -2,13 +2,7 @@
 
 import pytest
 
-from minivllm import LLM, SamplingParams
-from minivllm.errors import (
-    ConfigError,
-    InvalidRequestError,
-    InvalidSamplingParamsError,
-    PromptTooLongError,
-)
+from minivllm import LLM, SamplingParams, errors
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +25,7 @@ def test_outputs_come_in_the_order_of_the_prompts(llm):
 
 
 def test_a_refused_prompt_withdraws_the_queued_ones(llm):
-    with pytest.raises(PromptTooLongError):
+    with pytest.raises(errors.PromptTooLongError):
         llm.generate(["fine", "too long " * 100], GREEDY, use_tqdm=False)
     assert not llm.llm_engine.has_unfinished_requests()
     state = llm.llm_engine.inspect()
@@ -49,14 +43,16 @@ def test_one_conversation_or_several_can_be_answered(llm):
 
 
 def test_a_bad_argument_is_refused_by_name(llm):
-    with pytest.raises(ConfigError, match=r"Unknown option 'max_seqs'.*max_num_seqs"):
+    with pytest.raises(errors.ConfigError, match=r"Unknown option 'max_seqs'.*max_num_seqs"):
         LLM(model="tiny-random", max_seqs=4)
     for width in (1, "4"):
-        with pytest.raises(InvalidSamplingParamsError, match="beam_width"):
+        with pytest.raises(errors.InvalidSamplingParamsError, match="beam_width"):
             llm.beam_search(["Hello"], beam_width=width, max_tokens=4)
     for salt in ("", 5, ["red"]):
-        with pytest.raises(InvalidRequestError, match="cache_salt must be a non-empty string"):
+        with pytest.raises(
+            errors.InvalidRequestError, match="cache_salt must be a non-empty string"
+        ):
             llm.generate({"prompt": "Hello", "cache_salt": salt})
     for params in ("greedy", [GREEDY, GREEDY], [1]):
-        with pytest.raises(InvalidRequestError, match="sampling_params"):
+        with pytest.raises(errors.InvalidRequestError, match="sampling_params"):
             llm.generate(["one"], params, use_tqdm=False)

@@ -10,9 +10,7 @@ STOPS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4)
 PIECES = st.lists(st.text("abc", max_size=6), max_size=12)
 
 
-def one_shot(
-    text: str, stops: list[str], include: bool, armed_from: int = 0
-) -> tuple[str, str | None]:
+def cut(text: str, stops: list[str], include: bool, armed_from: int) -> tuple[str, str | None]:
     """The obvious answer: try every end from left to right, and the stop strings in order."""
     for end in range(max(armed_from + 1, 1), len(text) + 1):
         for stop in stops:
@@ -21,26 +19,21 @@ def one_shot(
     return text, None
 
 
-def stream(
-    pieces: list[str], stops: list[str], include: bool, num_unarmed: int = 0
-) -> tuple[list[str], str | None]:
-    """Texts handed out, and the stop. The first `num_unarmed` pieces may not stop."""
-    checker = StopStringChecker(stops, include)
-    shown = []
-    for number, piece in enumerate(pieces):
-        check = checker.feed(piece, may_stop=number >= num_unarmed)
-        shown.append(check.text)
-        if check.stop is not None:
-            return shown, check.stop
-    return [*shown, checker.finish().text], None
-
-
 @given(PIECES, STOPS, st.booleans(), st.integers(0, 4))
 @settings(max_examples=150)
 def test_streamed_text_equals_the_whole_text_cut_once(pieces, stops, include, num_unarmed):
+    """The first `num_unarmed` pieces may not stop."""
+    checker, shown = StopStringChecker(stops, include), ""
+    for number, piece in enumerate(pieces):
+        check = checker.feed(piece, may_stop=number >= num_unarmed)
+        shown += check.text
+        if check.stop is not None:
+            break
+    else:
+        check = checker.finish()
+        shown += check.text
     armed_from = len("".join(pieces[:num_unarmed]))
-    shown, stop = stream(pieces, stops, include, num_unarmed)
-    assert ("".join(shown), stop) == one_shot("".join(pieces), stops, include, armed_from)
+    assert (shown, check.stop) == cut("".join(pieces), stops, include, armed_from)
 
 
 @given(PIECES, STOPS)
@@ -66,7 +59,7 @@ def test_the_last_piece_can_complete_a_stop_string_as_any_other(pieces, stops, i
     shown = checker.feed(before, may_stop=False).text
     check = checker.finish(last, may_stop=may_stop)
     armed_from = len(before) if may_stop else len(before + last)
-    assert (shown + check.text, check.stop) == one_shot(before + last, stops, include, armed_from)
+    assert (shown + check.text, check.stop) == cut(before + last, stops, include, armed_from)
 
 
 def test_of_an_ignored_stop_string_only_what_may_begin_the_next_one_is_held_back():

@@ -5,11 +5,9 @@ from unittest.mock import Mock
 import pytest
 from support.engine.followed_run import FollowedRun
 
-from minivllm.config import EngineConfig
 from minivllm.errors import InvalidRequestError
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line, encode_event
-from minivllm.runtime.loader import load_model
 
 BATCH = {
     "greedy": {"temperature": 0.0},
@@ -21,13 +19,8 @@ BATCH = {
 }
 
 
-@pytest.fixture(scope="module")
-def model():
-    return load_model(EngineConfig(model="tiny-random", dtype="float32", device="cpu"))
-
-
-def start(model, requests=BATCH, **options):
-    run = FollowedRun(model, **options)
+def start(tiny, requests=BATCH, **options):
+    run = FollowedRun(tiny, **options)
     for name, params in requests.items():
         run.add(name, [40, 50, 60, 70, 41], params)
     return run
@@ -38,9 +31,9 @@ def explained_by(run):
     return [event for event in run.of(ev.TokenExplained) if event.token_id is not None]
 
 
-def test_each_explanation_comes_just_before_its_token_and_changes_none(model):
-    plain = start(model, listens=False).finish()
-    explained = start(model, explain_tokens=True).finish()
+def test_each_explanation_comes_just_before_its_token_and_changes_none(tiny):
+    plain = start(tiny, listens=False).finish()
+    explained = start(tiny, explain_tokens=True).finish()
     assert explained.outputs == plain.outputs
     known = explained.fold.token_pieces.keys()
     for event in explained_by(explained):
@@ -61,8 +54,8 @@ def test_each_explanation_comes_just_before_its_token_and_changes_none(model):
     assert pending == {} and set(lengths.values()) == {6} and len(lengths) == 7
 
 
-def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(model):
-    run = start(model)
+def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(tiny):
+    run = start(tiny)
     run.step()
     run.engine.explain_tokens("several.1")
     run.engine.explain_tokens("several.1")  # a repeated call changes nothing
@@ -76,12 +69,12 @@ def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(mod
     ]  # fmt: skip
 
 
-def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model):
-    run = start(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3}})
+def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(tiny):
+    run = start(tiny, {"a": {"n": 2, "temperature": 1.5, "seed": 3}})
     run.finish()
     first, second = run.outputs["a"]
     assert first[1] not in second
-    run = start(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3, "stop_token_ids": [first[1]]}})
+    run = start(tiny, {"a": {"n": 2, "temperature": 1.5, "seed": 3, "stop_token_ids": [first[1]]}})
     for _ in range(3):
         run.step()
     run.engine.explain_tokens("a.1")
@@ -90,8 +83,8 @@ def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model)
             run.engine.explain_tokens(seq_id)
 
 
-def test_a_watch_ends_with_its_sequence(model):
-    run = start(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
+def test_a_watch_ends_with_its_sequence(tiny):
+    run = start(tiny, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
     run.engine.explain_tokens("a.0")
     explainer = run.engine.core.watchers.explainer
     run.step()
@@ -101,16 +94,16 @@ def test_a_watch_ends_with_its_sequence(model):
     assert not explainer.active
 
 
-def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
+def test_nothing_is_explained_without_a_listener_or_a_watch(tiny, monkeypatch):
     explain = Mock()
     monkeypatch.setattr("minivllm.runtime.sampling.sampler.explain", explain)
-    start(model).finish()
-    start(model, listens=False, explain_tokens=True).finish()
+    start(tiny).finish()
+    start(tiny, listens=False, explain_tokens=True).finish()
     assert explain.call_count == 0
 
 
-def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
-    run = start(model, {"b": {"beam_width": 3, "n": 3}})
+def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(tiny):
+    run = start(tiny, {"b": {"beam_width": 3, "n": 3}})
     run.step()
     run.engine.explain_tokens("b.0")
     run.finish()
@@ -135,8 +128,8 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
     assert ended == pytest.approx(sorted(texts.logprobs, reverse=True))
 
 
-def test_a_step_that_runs_in_pieces_shows_its_candidates_before_the_draw_too(model, monkeypatch):
-    run = start(model, {"bad": {}, "good": {"temperature": 0.0}})
+def test_a_step_that_runs_in_pieces_shows_its_candidates_before_the_draw_too(tiny, monkeypatch):
+    run = start(tiny, {"bad": {}, "good": {"temperature": 0.0}})
     run.engine.explain_tokens("good.0")
     runner = run.engine.core.runner.plain
     execute_model = runner.execute_model
@@ -153,8 +146,8 @@ def test_a_step_that_runs_in_pieces_shows_its_candidates_before_the_draw_too(mod
     assert {one.token_id for one in before.candidates} >= {after.token_id}
 
 
-def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(model):
-    phases = start(model, explain_tokens=True).finish()
+def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(tiny):
+    phases = start(tiny, explain_tokens=True).finish()
     found = {}
     for event in phases.of(ev.TokenExplained):
         if event.token_id is None:
@@ -172,8 +165,8 @@ def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_win
     assert found == {}
 
 
-def test_whole_steps_and_the_rest_of_one_have_no_event_before_the_draw(model):
-    run = start(model, explain_tokens=True)
+def test_whole_steps_and_the_rest_of_one_have_no_event_before_the_draw(tiny):
+    run = start(tiny, explain_tokens=True)
     while run.engine.has_unfinished_requests():
         run.engine.step()
         run.engine.step_phase()

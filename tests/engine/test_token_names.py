@@ -1,23 +1,17 @@
 """Each token id gets its text once, before its first use."""
 
 import pytest
-from support.engine.engine_fakes import (
-    EOS,
-    FakeTokenizer,
-    WatchedEngine,
-    fake_engine,
-    run_to_the_end,
-)
+from support.engine import engine_fakes
 
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.sampling_params import SamplingParams
 
-ids = FakeTokenizer().encode
+ids = engine_fakes.FakeTokenizer().encode
 
 
-class NoText(FakeTokenizer):
+class NoText(engine_fakes.FakeTokenizer):
     def piece(self, token_id: int) -> str:
         raise RuntimeError("The tokenizer panicked.")
 
@@ -27,8 +21,8 @@ def ask(engine: LLMEngine, name: str, prompt: list[int]) -> None:
 
 
 def test_a_prompt_is_named_in_one_event_right_before_it_arrives():
-    engine = WatchedEngine()
-    engine.add("a", [*ids("to be or"), EOS])
+    engine = engine_fakes.WatchedEngine()
+    engine.add("a", [*ids("to be or"), engine_fakes.EOS])
     engine.add("b", ids("robe to"))
     named, arrived, other = engine.events
     assert (type(arrived), type(other)) == (ev.RequestArrived, ev.RequestArrived)
@@ -38,9 +32,9 @@ def test_a_prompt_is_named_in_one_event_right_before_it_arrives():
 
 @pytest.mark.parametrize("inspects_first", [True, False])
 def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspects_first):
-    engine = fake_engine()
+    engine = engine_fakes.fake_engine()
     ask(engine, "over", [70])
-    run_to_the_end(engine)
+    engine_fakes.run_to_the_end(engine)
     ask(engine, "a", ids("here"))
     engine.step()
     if not inspects_first:
@@ -56,17 +50,17 @@ def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspec
 
 
 def test_without_a_listener_no_token_is_named():
-    engine = fake_engine(tokenizer=NoText())
+    engine = engine_fakes.fake_engine(tokenizer=NoText())
     ask(engine, "a", ids("quiet"))
-    run_to_the_end(engine)
+    engine_fakes.run_to_the_end(engine)
     assert engine.core.names.pieces == {}
 
 
 def test_a_token_whose_text_fails_is_empty_and_its_request_goes_on():
-    engine = fake_engine(tokenizer=NoText())
+    engine = engine_fakes.fake_engine(tokenizer=NoText())
     events: list[ev.Event] = []
     engine.subscribe(events.append)
     ask(engine, "a", ids("ab"))
-    run_to_the_end(engine)
+    engine_fakes.run_to_the_end(engine)
     assert type(events[0]) is ev.TokensNamed and set(events[0].pieces.values()) == {""}
     assert sum(type(event) is ev.RequestFinished for event in events) == 1

@@ -89,9 +89,7 @@ def test_a_late_watcher_gets_the_text_so_far_and_then_each_tokens_text(engine, j
 @pytest.mark.parametrize(
     "kind, inspected", [("final_only", False), ("final_only", True), ("cumulative", False)]
 )
-def test_a_token_without_text_fails_only_its_request_and_inspecting_it_is_safe(
-    engine, tokenizer, kind, inspected
-):
+def test_a_text_that_fails_costs_one_request_inspected_or_not(engine, tokenizer, kind, inspected):
     tokenizer.sick = expected_output(PROMPT, LENGTH)[4]
     add(engine, kind=kind)
     good = SamplingParams(temperature=0, max_tokens=LENGTH)

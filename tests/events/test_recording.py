@@ -108,9 +108,7 @@ def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path):
         ("block.allocated", "seq_id", "nobody", "cannot be applied: an earlier event is missing"),
     ],
 )
-def test_a_number_that_cannot_be_is_damage_and_all_before_it_is_shown(
-    recorded, tmp_path, kind, field, value, why
-):
+def test_all_is_shown_up_to_an_impossible_number(recorded, tmp_path, kind, field, value, why):
     engine, path, _ = recorded
     lines = path.read_bytes().splitlines(keepends=True)
     at = next(i for i in range(20, len(lines)) if f'"{kind}"'.encode() in lines[i])

@@ -61,9 +61,7 @@ def index_all(recording: Recording) -> int:
     st.lists(st.floats(0, 1), min_size=1, max_size=6),
     st.sampled_from([500, 3000, 1 << 20]),
 )
-def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_grows(
-    tmp_path_factory, seed, cuts, seeks, spacing
-):
+def test_every_moment_of_a_growing_file_is_its_fold(tmp_path_factory, seed, cuts, seeks, spacing):
     header, events = trace(seed)
     data, first = file_of(header, events), len(encode_header(header))
     ends = sorted({first + int(cut * (len(data) - first)) for cut in cuts} | {len(data)})

@@ -5,33 +5,25 @@ import json
 import pytest
 
 from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue
+from minivllm.lessons.checker import policy
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.policy import (
-    MAX_TOKENS,
-    NUM_REQUESTS,
-    PolicyRequest,
-    draw_traffic,
-    figures_of,
-    guarded,
-    play_traffic,
-)
 
 EXERCISE = find_exercise("own-policy")
 
 
 def test_traffic_follows_from_its_seed_and_no_answer_reaches_its_limit():
-    assert draw_traffic(3) == draw_traffic(3) != draw_traffic(4)
-    requests = draw_traffic(3)
-    assert len(requests) == NUM_REQUESTS
-    assert all(0 < request.num_output_tokens < MAX_TOKENS for request in requests)
+    assert policy.draw_traffic(3) == policy.draw_traffic(3) != policy.draw_traffic(4)
+    requests = policy.draw_traffic(3)
+    assert len(requests) == policy.NUM_REQUESTS
+    assert all(0 < request.num_output_tokens < policy.MAX_TOKENS for request in requests)
     assert {request.priority for request in requests} == {0, 1}
     assert sorted(asked.arrives for asked in requests) == [asked.arrives for asked in requests]
 
 
 def test_every_policy_serves_every_token_of_the_traffic():
-    requests = draw_traffic(5)
+    requests = policy.draw_traffic(5)
     for queue in (FCFSRequestQueue(), PriorityRequestQueue()):
-        served = play_traffic(requests, queue)
+        served = policy.play_traffic(requests, queue)
         assert [len(times) for times in served] == [
             request.num_output_tokens for request in requests
         ]
@@ -40,9 +32,9 @@ def test_every_policy_serves_every_token_of_the_traffic():
 
 
 def test_figures_are_those_of_the_times():
-    requests = [PolicyRequest(float(i), [1], 3, priority) for i, priority in enumerate((0, 1, 0))]
+    requests = [policy.PolicyRequest(float(i), [1], 3, rank) for i, rank in enumerate((0, 1, 0))]
     served = [[1.0, 1.5, 3.5], [6.0], [2.5, 4.0]]
-    assert figures_of(requests, served) == (0.5, 1.0, 5.0, 2.0, 1.0)
+    assert policy.figures_of(requests, served) == (0.5, 1.0, 5.0, 2.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -55,15 +47,15 @@ def test_figures_are_those_of_the_times():
     ],
 )
 def test_a_victim_is_one_of_those_who_run_and_their_list_stays_as_it_is(choose, words):
-    policy = FCFSRequestQueue()
-    policy.choose_victim = choose
+    queue = FCFSRequestQueue()
+    queue.choose_victim = choose
     with pytest.raises(ValueError, match=words):
-        guarded(policy).choose_victim([1000, 2000, 3000])
+        policy.guarded(queue).choose_victim([1000, 2000, 3000])
 
 
 def test_requests_that_do_not_get_their_tokens_fail_the_level_with_one_sentence():
     levels = [level for level in EXERCISE.behaviours() if level.name.startswith("level 1")]
-    served = play_traffic(draw_traffic(5)[:40], FCFSRequestQueue())
-    line = json.dumps(served + [[]] * (NUM_REQUESTS - 40))
+    served = policy.play_traffic(policy.draw_traffic(5)[:40], FCFSRequestQueue())
+    line = json.dumps(served + [[]] * (policy.NUM_REQUESTS - 40))
     verdict = levels[0].judge({"seeds": [5, 6, 7]}, [], [line] * 3)
     assert verdict.startswith("request 40 gets 0 of its ")

@@ -6,10 +6,9 @@ A real model runs, so a block that comes back with other bytes, or in another pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.engine.sampled_traffic import BASE, REQUESTS, STEM, Apart, speculative, tokens_of
+from support.engine.sampled_traffic import REQUESTS, STEM, Apart, pool_for, speculative, tokens_of
 
 from minivllm.events.state import Counters
-from minivllm.runtime.loader import LoadedModel, load_model
 
 PROMPT = [*STEM, *range(60, 90)]
 TURNS = [
@@ -24,34 +23,6 @@ TURNS = [
 ALL_THAT_HAPPENS = {
     "requests": TURNS, "num_spare_blocks": -9, "extra": {"num_cpu_blocks": 60},
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_random_path) -> LoadedModel:
-    return load_model(BASE)
-
-
-def check_random_traffic(
-    tiny: LoadedModel,
-    requests: list[tuple],
-    num_spare_blocks: int,
-    extra: dict[str, object] | None,
-    **options: object,
-) -> Counters:
-    """Return the totals of the run with a tier. num_spare_blocks: beside the largest request's
-    extra: the tier's options; None for prefill apart from decode
-    """
-    largest = max(
-        sampling["n"] * -(-(len(prompt) + sampling["max_tokens"]) // BASE.block_size)
-        for prompt, sampling, _ in requests
-    )
-    options["num_gpu_blocks_override"] = largest + num_spare_blocks
-    plain, _ = tokens_of(tiny, requests, **options)
-    tier = {"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": extra}
-    second = {"make": Apart} if extra is None else {"kv_transfer_config": tier}
-    tiered, counters = tokens_of(tiny, requests, **second, **options)
-    assert tiered == plain
-    return counters
 
 
 @pytest.mark.parametrize("number", [8, pytest.param(200, marks=pytest.mark.slow)])
@@ -78,7 +49,14 @@ def test_random_traffic_gives_the_same_tokens_with_a_second_memory(tiny, number:
         ),
     )
     def check(requests, num_spare_blocks, extra, options) -> None:
-        totals.append(check_random_traffic(tiny, requests, num_spare_blocks, extra, **options))
+        """extra: the options of the host tier; None for prefill apart from decode"""
+        options = options | pool_for(requests, num_spare_blocks)
+        plain, _ = tokens_of(tiny, requests, **options)
+        tier = {"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config": extra}
+        second = {"make": Apart} if extra is None else {"kv_transfer_config": tier}
+        tiered, counters = tokens_of(tiny, requests, **second, **options)
+        assert tiered == plain
+        totals.append(counters)
 
     check()
     for happened in totals[:3]:  # in the traffic that is the same in every run

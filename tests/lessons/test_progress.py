@@ -23,23 +23,15 @@ def test_a_damaged_file_gives_one_sentence_and_stays_unchanged(progress, damage)
         Progress(progress.path / "progress.json").note_page("tokens", 1, False)
 
 
-# ---- location ----
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
+def test_progress_is_stored_in_the_users_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("MINIVLLM_PROGRESS", raising=False)
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    return tmp_path
-
-
-def test_progress_is_stored_in_the_users_data_folder(home, monkeypatch):
-    assert Progress().path == home / ".local/share/minivllm/progress.json"
-    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
-    assert Progress().path == home / "data/minivllm/progress.json"
-    monkeypatch.setenv("MINIVLLM_PROGRESS", str(home / "mine.json"))
-    assert Progress().path == home / "mine.json"
+    for name in ("MINIVLLM_PROGRESS", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert Progress().path == tmp_path / ".local/share/minivllm/progress.json"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert Progress().path == tmp_path / "data/minivllm/progress.json"
+    monkeypatch.setenv("MINIVLLM_PROGRESS", str(tmp_path / "mine.json"))
+    assert Progress().path == tmp_path / "mine.json"
 
 
 def test_first_and_best_results_are_kept(progress):

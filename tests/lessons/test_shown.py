@@ -7,14 +7,7 @@ import torch
 
 from minivllm.events import types as ev
 from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads
-from minivllm.lessons.shown import quantize
-from minivllm.lessons.shown.drawings import (
-    FREE,
-    first_fit,
-    longest_run,
-    prompt_hashes,
-    table_and_pool,
-)
+from minivllm.lessons.shown import drawings, quantize
 from minivllm.lessons.shown.roofline import H100, points, weights_per_pass
 from minivllm.lessons.teacher.prompts import RULES, STORIES
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
@@ -73,7 +66,7 @@ def test_a_table_and_its_pool_name_the_owner_of_every_block(lesson_shelf):
     for name in ("ada", "bob"):
         engine.add(name, engine.tokens(STORIES[name], 6), max_tokens=8)
     engine.step(4)
-    _, *rows = table_and_pool(engine, "ada")
+    _, *rows = drawings.table_and_pool(engine, "ada")
     entries = [tuple(map(int, row[7:15].split("->"))) for row in rows if "->" in row]
     assert entries == list(enumerate(engine.table("ada")))
     pool = " ".join(row[18:] for row in rows).split()
@@ -89,15 +82,15 @@ def test_a_chain_has_one_hash_for_each_full_block_of_a_prompt(lesson_shelf):
     engine.add("ada", engine.tokens(RULES, 11), max_tokens=8)
     engine.step()
     registered = [event.hash[:4] for event in engine.events_of(ev.BlockHashed)]
-    assert prompt_hashes(engine, "ada") == registered and len(registered) == 2
+    assert drawings.prompt_hashes(engine, "ada") == registered and len(registered) == 2
 
 
 def test_free_slots_in_two_gaps_do_not_make_one_long_run():
-    memory = FREE * 80
+    memory = drawings.FREE * 80
     for letter, size in {"a": 24, "b": 16, "c": 24, "d": 16}.items():
-        memory = first_fit(memory, letter, size)
-    memory = memory.replace("b", FREE).replace("d", FREE)
-    assert (memory.count(FREE), longest_run(memory)) == (32, 16)
-    assert first_fit(memory, "e", 24) is None
-    memory = memory.replace("a", FREE)
-    assert first_fit(memory, "e", 12).startswith("e" * 12 + FREE), "the first gap"
+        memory = drawings.first_fit(memory, letter, size)
+    memory = memory.replace("b", drawings.FREE).replace("d", drawings.FREE)
+    assert (memory.count(drawings.FREE), drawings.longest_run(memory)) == (32, 16)
+    assert drawings.first_fit(memory, "e", 24) is None
+    memory = memory.replace("a", drawings.FREE)
+    assert drawings.first_fit(memory, "e", 12).startswith("e" * 12 + drawings.FREE), "the first gap"

@@ -10,7 +10,6 @@ from minivllm.core.request import Request, Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
-from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.draft_model import DraftModelProposer, _Mirror
 
@@ -23,11 +22,6 @@ CONFIG = EngineConfig(
     },
 )  # fmt: skip
 PLAIN = dataclasses.replace(CONFIG, speculative_config=None)
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_random_path) -> LoadedModel:
-    return load_model(CONFIG)
 
 
 def proposer_of(engine: LLMEngine) -> DraftModelProposer:
@@ -109,7 +103,7 @@ def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(
         assert mass == pytest.approx(plain[length], abs=1e-5)
 
 
-def test_ended_sequences_leave_no_mirror_and_no_block(tiny: LoadedModel) -> None:
+def test_ended_sequences_leave_no_mirror_and_no_block(tiny) -> None:
     engine = LLMEngine.from_model(CONFIG, tiny)
     params = SamplingParams(temperature=0.0, max_tokens=8)
     engine.add_request("a", {"prompt_token_ids": [5, 6, 7]}, params)
@@ -125,7 +119,7 @@ def test_ended_sequences_leave_no_mirror_and_no_block(tiny: LoadedModel) -> None
     assert proposer._manager.pool.num_free_blocks == 24
 
 
-def test_a_shorter_draft_model_stops_drafting_at_its_limit(tiny: LoadedModel) -> None:
+def test_a_shorter_draft_model_stops_drafting_at_its_limit(tiny) -> None:
     engine = LLMEngine.from_model(CONFIG, tiny)
     proposer_of(engine)._runner.max_model_len = 22
     params = SamplingParams(temperature=0.0, max_tokens=30, ignore_eos=True)

@@ -6,18 +6,10 @@ The tokens of tiny random models are a hard case: no token is much more likely t
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.engine.sampled_traffic import BASE, REQUESTS, STEM, speculative, tokens_of
+from support.engine.sampled_traffic import REQUESTS, STEM, pool_for, speculative, tokens_of
 from support.model.needs import cpu_ops
 
-from minivllm.events.state import Counters
 from minivllm.outputs import CompletionOutput
-from minivllm.runtime.loader import LoadedModel, load_model
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_random_path) -> LoadedModel:
-    return load_model(BASE)
-
 
 ALL_THAT_HAPPENS = {
     "requests": [
@@ -38,34 +30,6 @@ hypothesis draws.
 """
 
 
-def check_random_traffic(
-    tiny: LoadedModel, requests: list[tuple], speculation: dict[str, object], num_spare_blocks: int,
-    budget: int, caching: bool, wrong_every: int,
-) -> Counters:  # fmt: skip
-    """Return the totals of the run with drafts.
-
-    num_spare_blocks: beside those of the largest request; wrong_every: see `tokens_of`
-    """
-    largest = max(
-        sampling["n"] * -(-(len(prompt) + sampling["max_tokens"]) // BASE.block_size)
-        for prompt, sampling, _ in requests
-    )
-    options = {
-        "num_gpu_blocks_override": largest + num_spare_blocks,
-        "max_num_batched_tokens": budget,
-        "enable_prefix_caching": caching,
-    }
-    plain, _ = tokens_of(tiny, requests, **options)
-    has_model = speculation["method"] == "draft_model"  # the model itself
-    options["speculative_config"] = speculation
-    drafted, counters = tokens_of(tiny, requests, wrong_every * has_model, **options)
-    assert drafted == plain
-    if has_model and not wrong_every:
-        accepted = counters.spec_decode_num_accepted_tokens
-        assert accepted == counters.spec_decode_num_draft_tokens
-    return counters
-
-
 @pytest.mark.parametrize("number", [8, pytest.param(200, marks=pytest.mark.slow)])
 def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, number: int) -> None:
     totals = []
@@ -80,8 +44,19 @@ def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, numb
         caching=st.booleans(),
         wrong_every=st.sampled_from([0, 2, 3, 7]),
     )
-    def check(**load) -> None:
-        totals.append(check_random_traffic(tiny, **load))
+    def check(requests, speculation, num_spare_blocks, budget, caching, wrong_every) -> None:
+        """wrong_every: see `tokens_of`"""
+        options = pool_for(requests, num_spare_blocks)
+        options |= {"max_num_batched_tokens": budget, "enable_prefix_caching": caching}
+        plain, _ = tokens_of(tiny, requests, **options)
+        has_model = speculation["method"] == "draft_model"  # the model itself
+        options["speculative_config"] = speculation
+        drafted, counters = tokens_of(tiny, requests, wrong_every * has_model, **options)
+        assert drafted == plain
+        if has_model and not wrong_every:
+            accepted = counters.spec_decode_num_accepted_tokens
+            assert accepted == counters.spec_decode_num_draft_tokens
+        totals.append(counters)
 
     check()
     happened = totals[0]  # in the traffic that is the same in every run

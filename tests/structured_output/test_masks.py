@@ -92,9 +92,7 @@ SIZES = st.sampled_from([1, 7, 8, 9, 31, 32, 33, 64, 259, 2048])
 
 @settings(max_examples=80, derandomize=True, database=None)
 @given(vocab=SIZES, covered=SIZES, data=st.data())
-def test_a_token_keeps_its_logit_if_its_bit_is_one_and_all_others_become_minus_infinity(
-    vocab: int, covered: int, data: st.DataObject
-) -> None:
+def test_all_logits_but_those_of_allowed_tokens_become_minus_infinity(vocab, covered, data) -> None:
     """A model's vocabulary may have more rows than its tokenizer has tokens, or fewer."""
     ids = st.integers(0, covered - 1) | st.sampled_from([0, covered - 1])
     allowed = data.draw(st.sets(ids, max_size=40))

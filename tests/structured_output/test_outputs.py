@@ -15,32 +15,23 @@ from minivllm.config import SpeculativeConfig
 from minivllm.events import types as ev
 
 
-def outputs_fit(generate: Callable[..., FollowedRun], house, schemas: list[dict]) -> None:
-    asked = [("Write a story.", {"json": schema}, {"max_tokens": 300}) for schema in schemas]
-    run = generate(asked, max_model_len=384, num_gpu_blocks_override=480)
-    assert run.of(ev.RequestAborted) == []
-    ended = [event.seq_id for event in run.of(ev.RequestFinished) if event.reason == "stop"]
-    assert len(ended) >= len(schemas) // 2
-    for name in (seq_id.removesuffix(".0") for seq_id in ended):
-        text = house.tokenizer.decode(run.outputs[name][0])
-        jsonschema_rs.validate(schemas[int(name[1:])], json.loads(text))
+@pytest.mark.parametrize("number", [2, pytest.param(30, marks=pytest.mark.slow)])
+def test_outputs_fit_random_schemas_at_temperature_one(generate, house, number: int) -> None:
+    """Ten schemas in each of the `number` examples."""
 
+    @settings(max_examples=number, derandomize=True, database=None)
+    @given(st.lists(SCHEMAS, min_size=10, max_size=10))
+    def check(schemas: list[dict]) -> None:
+        asked = [("Write a story.", {"json": schema}, {"max_tokens": 300}) for schema in schemas]
+        run = generate(asked, max_model_len=384, num_gpu_blocks_override=480)
+        assert run.of(ev.RequestAborted) == []
+        ended = [event.seq_id for event in run.of(ev.RequestFinished) if event.reason == "stop"]
+        assert len(ended) >= len(schemas) // 2
+        for name in (seq_id.removesuffix(".0") for seq_id in ended):
+            text = house.tokenizer.decode(run.outputs[name][0])
+            jsonschema_rs.validate(schemas[int(name[1:])], json.loads(text))
 
-def fits(examples: int) -> Callable:
-    kept = settings(max_examples=examples, derandomize=True, database=None,
-                    suppress_health_check=list(HealthCheck))  # fmt: skip
-    return lambda test: kept(given(st.lists(SCHEMAS, min_size=10, max_size=10))(test))
-
-
-@fits(2)
-def test_outputs_fit_twenty_random_schemas_at_temperature_one(generate, house, schemas) -> None:
-    outputs_fit(generate, house, schemas)
-
-
-@pytest.mark.slow
-@fits(30)
-def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(generate, house, schemas):
-    outputs_fit(generate, house, schemas)
+    check()
 
 
 FORMS = [

@@ -115,9 +115,7 @@ def test_a_recording_without_events_gets_one_sentence_and_no_page(tmp_path, caps
     "command",
     ["shot -o x.svg", "replay", "replay good.jsonl --with", "replay --web x.svg", "attach"],
 )
-def test_a_source_that_cannot_be_opened_gives_one_sentence_and_status_1(
-    command, tmp_path, capsys, monkeypatch
-):
+def test_a_source_that_cannot_be_opened_is_one_sentence(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("minivllm.cli.terminal.terminal_attached", lambda: True)
     monkeypatch.setattr("minivllm.tui.app.DashboardApp.run", lambda self: pytest.fail("it opened"))
     for patient in (TailSource, HttpSource):

@@ -23,9 +23,7 @@ LLAMA_8B = ModelConfig(
     [(4, 80, 1, (1, 1, 4)), (8, 16, 1, (2, 1, 4)), (8, 4, 1, (8, 1, 1)), (8, 5, 4, (2, 4, 1))],
     ids=["copied, not cut", "cut over as few as possible", "cut over all", "cut over machines"],
 )
-def test_a_model_is_split_over_as_few_gpus_as_hold_it_and_replicated_over_the_others(
-    num_gpus, gib, machines, sizes
-):
+def test_a_model_is_split_over_few_gpus_and_copied_to_the_others(num_gpus, gib, machines, sizes):
     hardware = vllm_export.Hardware(num_gpus, machines, gib, 0.9)
     found = vllm_export.choose_sizes(LLAMA_8B, hardware, item_size=2, max_model_len=8192)
     assert (found.tensor, found.pipeline, found.data) == sizes

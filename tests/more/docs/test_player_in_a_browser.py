@@ -35,9 +35,7 @@ def page(browser: Browser) -> Iterator[Page]:
     assert faults == []
 
 
-def open_recording(
-    page: Page, folder: Path, *paths: Path, step: int | None = None, end: str = ""
-) -> None:
+def play(page: Page, folder: Path, *paths: Path, step: int | None = None, end: str = "") -> None:
     file = folder / "page.html"
     write_page(file, paths, step)
     page.goto(file.as_uri() + end)
@@ -76,7 +74,7 @@ def state_of(recording: Recording, step: int) -> dict:
 
 def test_every_step_on_the_page_is_that_of_the_recording(page, tmp_path):
     recording = Recording(RECORDINGS / "memory-pressure.jsonl")
-    open_recording(page, tmp_path, RECORDINGS / "memory-pressure.jsonl", step=1)
+    play(page, tmp_path, RECORDINGS / "memory-pressure.jsonl", step=1)
     page.locator(".p-player").focus()
     for step in range(1, 90):
         assert step_shown(page) == step
@@ -90,7 +88,7 @@ def test_every_step_on_the_page_is_that_of_the_recording(page, tmp_path):
 
 
 def test_a_link_opens_its_step_and_the_link_button_makes_one(page, tmp_path):
-    open_recording(page, tmp_path, BURST, end="#recording=burst&step=41")
+    play(page, tmp_path, BURST, end="#recording=burst&step=41")
     page.wait_for_function("() => document.querySelector('.p-step').textContent.includes(' 41 ')")
     page.locator(".p-player").focus()
     page.keyboard.press("ArrowRight")
@@ -99,7 +97,7 @@ def test_a_link_opens_its_step_and_the_link_button_makes_one(page, tmp_path):
 
 
 def test_two_recordings_run_on_one_clock(page, tmp_path):
-    open_recording(page, tmp_path, *POLICIES, step=60)
+    play(page, tmp_path, *POLICIES, step=60)
     recordings = [Recording(path) for path in POLICIES]
     found = re.search(r"([\d.]+) s: steps (\d+) and (\d+)", page.locator(".p-step").inner_text())
     for recording, step in zip(recordings, (int(found[2]), int(found[3])), strict=True):
@@ -110,7 +108,7 @@ def test_two_recordings_run_on_one_clock(page, tmp_path):
 
 
 def test_playing_goes_on_by_itself_and_space_stops_it(page, tmp_path):
-    open_recording(page, tmp_path, BURST, step=3)
+    play(page, tmp_path, BURST, step=3)
     page.locator(".p-player").focus()
     page.keyboard.press(" ")
     page.wait_for_function(
@@ -123,7 +121,7 @@ def test_playing_goes_on_by_itself_and_space_stops_it(page, tmp_path):
 
 
 def test_a_block_and_a_sequence_say_why(page, tmp_path):
-    open_recording(page, tmp_path, BURST, step=41)
+    play(page, tmp_path, BURST, step=41)
     page.locator(".p-block").nth(16).click()
     assert "Block 16 is held by dan alone" in page.locator(".p-why").inner_text()
     page.locator(".p-waiting [data-sequence]").nth(1).click()
@@ -136,11 +134,11 @@ def test_a_block_and_a_sequence_say_why(page, tmp_path):
 
 
 def test_the_story_is_told_above_the_panels_and_never_used_blocks_are_one_line(page, tmp_path):
-    open_recording(page, tmp_path, RECORDINGS / "memory-pressure.jsonl", step=66)
+    play(page, tmp_path, RECORDINGS / "memory-pressure.jsonl", step=66)
     told = "step 66 ada needed 1 block, none was free: dan gives up its blocks and waits"
     assert page.locator(".p-story").inner_text() == told
     assert "Click a block" in page.locator(".p-why").inner_text()
-    open_recording(page, tmp_path, RECORDINGS / "long-and-short.jsonl", step=1)
+    play(page, tmp_path, RECORDINGS / "long-and-short.jsonl", step=1)
     assert page.locator(".p-block").count() == 64
     assert "+ 80 blocks never used" in page.locator(".p-panel-blocks").inner_text()
 
@@ -154,7 +152,7 @@ def test_the_story_is_told_above_the_panels_and_never_used_blocks_are_one_line(p
     ],
 )  # fmt: skip
 def test_the_key_g_goes_to_a_step_a_request_or_a_block(page, tmp_path, asked, step, said):
-    open_recording(page, tmp_path, BURST, step=41)
+    play(page, tmp_path, BURST, step=41)
     page.on("dialog", lambda question: question.accept(asked))
     page.locator(".p-player").focus()
     page.keyboard.press("g")

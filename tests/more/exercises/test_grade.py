@@ -36,9 +36,7 @@ def submissions(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(
-    submissions, tmp_path, capsys
-):
+def test_a_class_is_graded_in_all_formats_and_bad_files_are_errors(submissions, tmp_path, capsys):
     out = tmp_path / "out"  # created by the command
     options = ["--csv", str(out / "grades.csv"), "--json", str(out / "json"), "--secret", "s"]
     assert main([*GRADE, str(submissions), *options]) == 1

@@ -90,9 +90,7 @@ def test_triton_gives_the_tokens_of_transformers(schedule, enforce_eager, smollm
 # ---- graphs, waiting, memory ----
 
 
-def test_all_steps_behind_the_prompts_are_replayed_and_drafts_change_no_token(
-    tiny_random_path, replays
-):
+def test_steps_after_prompts_are_replayed_and_drafts_change_no_token(tiny_random_path, replays):
     config = EngineConfig(
         model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64
     )

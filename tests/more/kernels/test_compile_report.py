@@ -34,12 +34,8 @@ main(["--json", "--shape", "smollm2-135m", "--dtype", "float32", "--target", "sm
 
 
 def run_python(*arguments: str) -> str:
-    child = subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0"},
-    )
+    env = os.environ | {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0"}
+    child = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=env)
     assert child.returncode == 0, child.stderr
     return child.stdout
 

@@ -18,9 +18,7 @@ EMULATED_AMX = Path(__file__).parents[2] / "support" / "emulated_amx.h"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(144, 576), (7, 33), (112, 1), (50, 80), (16, 32)])
-def test_amx_gives_the_product_of_rounded_inputs_and_the_same_bits_in_every_batch(
-    shape, tmp_path_factory, monkeypatch
-):
+def test_amx_multiplies_rounded_inputs_alike_in_every_batch(shape, tmp_path_factory, monkeypatch):
     cpu_ops()
     command = [*library._compiler(), "-include", str(EMULATED_AMX)]
     monkeypatch.setenv("CC", shlex.join(command))

@@ -108,14 +108,9 @@ def test_commands_that_need_triton_say_so_in_one_sentence_and_the_others_work(ho
 
 def test_a_lesson_is_readable_with_an_empty_home_and_no_network(tmp_path):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MINIVLLM_")}
-    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    printed = subprocess.run(
-        [sys.executable, "-m", "minivllm", "lesson", "4", "--auto", "--plain"],
-        env=clean | home,
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-    )
+    env = clean | {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-m", "minivllm", "lesson", "4", "--auto", "--plain"]
+    printed = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, encoding="utf-8")
     assert printed.returncode == 0, printed.stderr
     assert "This is the end of" in printed.stdout
     assert "model fetch" not in printed.stderr, "nothing to download"

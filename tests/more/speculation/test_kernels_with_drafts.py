@@ -1,10 +1,8 @@
 """Triton's kernels, interpreted, and their graphs give the same tokens with drafts, too."""
 
 import pytest
-from speculation.test_equality import BASE, STEM, tokens_of
+from support.engine.sampled_traffic import STEM, tokens_of
 from support.model.needs import NO_TRITON
-
-from minivllm.runtime.loader import LoadedModel, load_model
 
 mode = pytest.importorskip("minivllm.kernels.mode", reason=NO_TRITON)
 pytestmark = pytest.mark.skipif(
@@ -12,11 +10,6 @@ pytestmark = pytest.mark.skipif(
 )
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}
 MODEL = {"method": "draft_model", "num_speculative_tokens": 3, "model": "tiny-random"}
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_random_path) -> LoadedModel:
-    return load_model(BASE)
 
 
 @pytest.mark.parametrize("config", [NGRAM, MODEL], ids=lambda config: config["method"])

@@ -51,9 +51,7 @@ def test_a_greedy_completion_equals_the_offline_output(client, tiny_model):
         assert usage.total_tokens == 11 + num_tokens
 
 
-def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_as_text_or_ids_streamed_or_not(
-    client, tiny_server
-):
+def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_in_every_form(client, tiny_server):
     fields = {"prompt": ["one", "two and more"], "n": 3, "seed": 5, "max_tokens": 7}
     answer = client.completions.create(model=MODEL, **fields)
     texts = [choice.text for choice in answer.choices]

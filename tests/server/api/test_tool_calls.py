@@ -209,9 +209,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("fields", "param", "word"), BAD, ids=range(len(BAD)))
-def test_bad_tools_are_refused_with_their_place_before_the_engine_hears_of_them(
-    tiny_server: LiveServer, fields, param, word
-):
+def test_bad_tools_are_refused_by_their_place_and_never_queued(tiny_server, fields, param, word):
     before = len(tiny_server.events)
     body = {"messages": ASK, "tools": TOOLS, "tool_choice": "required"} | fields
     answer = tiny_server.post("/v1/chat/completions", body)

@@ -85,11 +85,8 @@ def prompt(length: int, first: int = 0) -> list[int]:
 
 
 def _draw(token_ids: list[int], salt: int) -> int:
-    digest = blake2b(
-        bytes(token_id % 256 for token_id in token_ids),
-        digest_size=4,
-        salt=salt.to_bytes(8, "little"),
-    )
+    text = bytes(token_id % 256 for token_id in token_ids)
+    digest = blake2b(text, digest_size=4, salt=salt.to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -135,12 +132,9 @@ def search_over_lists(
     """Beam search over plain lists, without an engine. Returns the output tokens, best first."""
     beams = {0: list(prompt)}
     while not search.done:
-        candidates = [
-            way for beam, token_ids in beams.items() for way in candidates_of(beam, token_ids)
-        ]
-        chosen = search.advance(
-            candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()}
-        )
+        ways = [way for beam, tokens in beams.items() for way in candidates_of(beam, tokens)]
+        written = {beam: tokens[len(prompt) :] for beam, tokens in beams.items()}
+        chosen = search.advance(ways, written)
         # Order equally good beams by their parents, as the engine does.
         chosen.sort(key=lambda continuation: list(beams).index(continuation.beam))
         beams = {i: [*beams[way.beam], way.token_id] for i, way in enumerate(chosen)}

@@ -90,6 +90,15 @@ class Apart:
         return self.engines[1].step()
 
 
+def pool_for(requests: list[tuple], num_spare_blocks: int) -> dict[str, int]:
+    """The option for a pool with so many blocks beside those of the largest request."""
+    largest = max(
+        sampling["n"] * -(-(len(prompt) + sampling["max_tokens"]) // BASE.block_size)
+        for prompt, sampling, _ in requests
+    )
+    return {"num_gpu_blocks_override": largest + num_spare_blocks}
+
+
 def tokens_of(
     model: LoadedModel,
     requests: list[tuple],
