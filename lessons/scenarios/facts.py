@@ -130,9 +130,9 @@ class RunFacts:
         return self.requests[self.fold.sequences[seq_id].request_id]
 
     def _hit(self, event: ev.BlockHit) -> None:
-        self.hits_on_free_blocks += event.was_free
         block_hash = self.fold.blocks[event.block_id].hash
         if block_hash is not None and self._request_of(event.seq_id).admitted_in_step is None:
+            self.hits_on_free_blocks += event.was_free
             self.hits_per_hash[block_hash] = self.hits_per_hash.get(block_hash, 0) + 1
 
     def _hashed(self, event: ev.BlockHashed) -> None:

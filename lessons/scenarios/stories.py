@@ -37,7 +37,7 @@ def _shared_prefix(facts: RunFacts) -> list[str]:
         {counters.prefix_cache_hits:,}, so
         {counters.prefix_cache_queries - counters.prefix_cache_hits:,} went through the model.""",
         (
-            f"""{plural(facts.hits_on_free_blocks, "hit")} took a block from the free queue: no
+            f"""{facts.hits_on_free_blocks:,} of these hits took a block from the free queue: no
             request held it any more, but a freed block keeps its contents until it is reused."""
             if facts.hits_on_free_blocks
             else """Every block that was hit was still held by another request: none was taken from
