@@ -16,21 +16,30 @@ from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.tui.control import Entry
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.time.follow import follow, seconds_at
+from minivllm.tui.time.transport import Transport
 from minivllm.tui.widgets.compare.side import Side
 
 
-def test_the_same_second_is_after_all_events_up_to_it(stage, ask, memory_pressure) -> None:
+def test_the_same_second_has_as_many_events_of_the_moment(stage, ask, memory_pressure) -> None:
     asks = [ask(f"r{n}", "one two three", "a b c d e f g", arrives=n) for n in range(5)]
     first, second = transport_of(stage(asks).run(), 0), transport_of(memory_pressure.run(20), 0)
-    times = [event.t for event in second.recording.all]
-    for position in range(0, len(first.recording) + 1, 5):
+    ours, theirs = (
+        [event.t - side.recording.all[0].t for event in side.recording.all]
+        for side in (first, second)
+    )
+    alike = Transport(first.source, "paused")
+    for position in range(0, len(ours) + 1, 5):
         first.to_position(position)
         follow(first, second, "second")
-        passed = first.recording.all[position - 1].t - first.recording.all[0].t if position else 0
+        passed = ours[position - 1] if position else 0
         assert seconds_at(first) == passed
-        assert second.position == sum(t - times[0] <= passed for t in times)
+        room = len(theirs) if position == len(ours) else ours[:position].count(passed)
+        now = min(theirs.count(passed), room)
+        assert second.position == sum(t < passed for t in theirs) + now
         follow(first, second, "step")
         assert second.view.fold.step == min(first.view.fold.step, 20)
+        follow(first, alike, "second")
+        assert alike.position == position, "the next step may begin when this one ends"
 
 
 @pytest.mark.parametrize("shape", [(58, 24, "virtual"), (58, 24, "monotonic"), (38, 13, "virtual")])

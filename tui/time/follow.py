@@ -1,6 +1,7 @@
 """Keep the second of two recordings at the moment of the first: the same step, or the same second.
 
-Seconds count from the first event of each recording, on its own clock.
+Seconds count from the first event of each recording, on its own clock. Of several events at the
+same time, the second recording shows as many as the first.
 """
 
 from bisect import bisect_right
@@ -18,7 +19,12 @@ def follow(first: Transport, second: Transport, same: SameMoment) -> None:
     if same == "step":
         position = _place_in_step(first, second.recording)
     else:
-        position = _position_at(second.recording, seconds_at(first), second.position)
+        seconds = seconds_at(first)
+        position = _position_at(second.recording, seconds, second.position)
+        if not first.is_over:
+            # The next step can begin in the moment in which a step ends.
+            ours = _num_of_moment(first.recording, first.position, seconds)
+            position -= max(_num_of_moment(second.recording, position, seconds) - ours, 0)
     if second.position != position:
         second.to_position(position)
 
@@ -44,14 +50,24 @@ def _position_at(recording: Recording, seconds: float, near: int) -> int:
     """How many events have happened in the first `seconds`. Searches after `near` first."""
     if not len(recording):
         return 0
-    moment = _time_of(recording, 0) + seconds
-    if near and _time_of(recording, near - 1) <= moment:
+    start = _time_of(recording, 0)
+    if near and _time_of(recording, near - 1) - start <= seconds:
         for index, event in enumerate(recording.events(near, near + _NEAR), near):
-            if event.t > moment:
+            if event.t - start > seconds:
                 return index
         if near + _NEAR >= len(recording):
             return len(recording)
-    return bisect_right(range(len(recording)), moment, key=lambda at: _time_of(recording, at))
+    places = range(len(recording))
+    return bisect_right(places, seconds, key=lambda at: _time_of(recording, at) - start)
+
+
+def _num_of_moment(recording: Recording, position: int, seconds: float) -> int:
+    """How many of the last events before `position` happened exactly after `seconds`."""
+    start = _time_of(recording, 0) if position else 0.0
+    first = position
+    while first and _time_of(recording, first - 1) - start == seconds:
+        first -= 1
+    return position - first
 
 
 def _time_of(recording: Recording, index: int) -> float:
