@@ -113,6 +113,8 @@ def test_times_are_those_of_the_events_in_the_unit_of_the_clock(shared_prefix, c
         in_steps = f"{first} steps to its first" in words or "1 step to its first" in words
         assert in_steps == (clock == "virtual")
         assert bool(re.search(r"\d(ms| ?s)\b", words)) == (clock == "monotonic")
+        steps = len({e.step for e in of_it if isinstance(e, ev.StepScheduled)}) - 1
+        assert f"decodes for {steps} steps" in words, "it gets a token in the step in which it ends"
 
 
 def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:

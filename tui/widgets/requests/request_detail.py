@@ -143,9 +143,15 @@ def _phases(model: DashboardModel, record: SequenceRecord) -> list[Span]:
         words = _WORDS[start.phase]
         if start is record.phases[0] and record.is_fork:
             words = "is forked and decodes"
-        if until.step > start.step:
-            words += f" for {plural(until.step - start.step, 'step')}"
-            words += f", {model.pace.words(until.t - start.t)}" if model.pace.is_timed else ""
+        # It also has a token in the step of its end; a fork begins after its first step.
+        has_last = start is record.phases[-1] and start.phase in ("prefill", "decode")
+        has_last = has_last and start is not record.phases[0]
+        if num_steps := until.step - start.step + has_last:
+            first, end = record.first_token, until.t
+            if start.phase == "prefill" and first is not None and start.t <= first <= end:
+                end = first  # without a slowed run's pause before the first decode
+            words += f" for {plural(num_steps, 'step')}"
+            words += f", {model.pace.words(end - start.t)}" if model.pace.is_timed else ""
             words += " so far" if until is model.fold else ""
         style = "muted"
         if start.phase == "preempted":
