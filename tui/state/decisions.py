@@ -51,7 +51,7 @@ PHRASES = {
     "cause.slot": "needed a batch slot",
     "cause.blocks": "needed {need:block}, only {free} free",
     "cause.no_blocks": "needed {need:block}, none was free",
-    "cause.own": ", and was last in line",
+    "cause.own": "; last in line, it gave up its own",
     # Why a lookup in the prefix cache found no block.
     "miss.caching_off": "prefix caching is off",
     "miss.prompt_shorter_than_a_block": "prompt shorter than a block",
@@ -132,6 +132,7 @@ EVENT_WORDS = {
 NARRATED = {
     "kv.load": (5, "{name} loads {blocks:block} from another memory: it owns them, and waits"),
     "request.preempted": (5, "{victim_of} {reason}: {name} gives up its blocks and waits"),
+    "request.preempted.itself": (5, "{victim_of} {reason}"),
     "kv.loaded": (4, "{tokens:token} of {name} came from another memory: nobody computes them"),
     "kv.store": (4, "{blocks:block} of {name} may be reused soon: the host keeps a copy"),
     "block.hit": (4, "{name} begins like an earlier prompt: {blocks:block} reused"),
@@ -202,7 +203,8 @@ class Decision(msgspec.Struct):
 
     def narrated(self) -> str:
         facts = {"blocks": len(self.block_ids)} | self.facts | {"name": self.name}
-        return fill_in(NARRATED[self.key[1]][1], **facts)
+        variant = ".itself" if facts.get("victim_of") == self.name else ""
+        return fill_in(NARRATED[self.key[1] + variant][1], **facts)
 
     @property
     def name(self) -> str:
