@@ -2,6 +2,7 @@
 
 import re
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 from msgspec import structs
@@ -12,29 +13,27 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from minivllm.configurations import parse_configuration
+from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.tui.control import Entry
 from minivllm.tui.draw.lines import text_of
+from minivllm.tui.state.decisions import deferral
 from minivllm.tui.time.follow import follow, seconds_at
 from minivllm.tui.time.transport import Transport
-from minivllm.tui.widgets.compare.side import Side
+from minivllm.tui.widgets.compare.side import Side, waiting
 
 
 def test_the_same_second_has_as_many_events_of_the_moment(stage, ask, memory_pressure) -> None:
     asks = [ask(f"r{n}", "one two three", "a b c d e f g", arrives=n) for n in range(5)]
     first, second = transport_of(stage(asks).run(), 0), transport_of(memory_pressure.run(20), 0)
-    ours, theirs = (
-        [event.t - side.recording.all[0].t for event in side.recording.all]
-        for side in (first, second)
-    )
-    alike = Transport(first.source, "paused")
-    for position in range(0, len(ours) + 1, 5):
+    runs, alike = (first.recording.all, second.recording.all), Transport(first.source, "paused")
+    ours, theirs = ([event.t - run[0].t for event in run] for run in runs)
+    for position in range(0, len(ours), 5):
         first.to_position(position)
         follow(first, second, "second")
         passed = ours[position - 1] if position else 0
         assert seconds_at(first) == passed
-        room = len(theirs) if position == len(ours) else ours[:position].count(passed)
-        now = min(theirs.count(passed), room)
+        now = min(theirs.count(passed), ours[:position].count(passed))
         assert second.position == sum(t < passed for t in theirs) + now
         follow(first, second, "step")
         assert second.view.fold.step == min(first.view.fold.step, 20)
@@ -64,6 +63,10 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(shape, memory_pressu
         names = ", ".join(seq_id.removesuffix(".0") for seq_id in fold.waiting)
         if names:
             assert f"{len(fold.waiting)} wait: {names}" in shown or f"1 waits: {names}" in shown
+            for reason in get_args(ev.DeferReason):
+                why = fold.sequences[fold.waiting[0]].deferred = reason, 12, 10
+                (_, row) = waiting(context.transport.view, 38)
+                assert deferral(*why, fold.max_num_seqs) in text_of(row), "a side of 80 columns"
         else:
             assert ("nobody waits" if fold.running else "nobody runs or waits") in shown
         if height >= 14:
@@ -89,7 +92,14 @@ def test_a_question_of_the_chooser_fills_in_two_known_configurations(memory_pres
         assert (a.value, b.value) == seen[0], "in the second field, too"
         a.value = ""
         await pilot.press("enter")
-        assert "A and B need one part each" in str(app.screen.query_one("#hint").render())
+        hint = app.screen.query_one("#hint")
+        assert "A and B need one part each" in str(hint.render())
+        a.value = "draft_model"  # a race has no model that could draft
+        await pilot.press("enter")
+        offered = str(hint.render()).partition("use ")[2]
+        a.value = "paged"
+        await pilot.pause()
+        assert str(hint.render()).endswith(f": {offered}"), "instead of what is mended"
         # After a race whose slower side was asked for second, the question is still marked.
         await pilot.press("escape")
         asked = Entry("paged", "paged+slots-x2")

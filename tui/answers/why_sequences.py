@@ -34,7 +34,7 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
     key = f"waits.{reason}"
     if reason == "token_budget" and free:
         key += ".free"
-    if key not in PHRASES:  # of a newer version
+    if key not in PHRASES:
         return f"waits: {deferral(reason, need, free)}"
     return phrase(key, need=need, free=free, limit=model.max_num_seqs)
 

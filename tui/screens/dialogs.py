@@ -65,6 +65,10 @@ class AskScreen(ModalScreen[str | None]):
     def on_input_submitted(self) -> None:
         self.enter()
 
+    def on_input_changed(self) -> None:
+        """Show the hint again in place of what was wrong."""
+        self.query_one("#hint", Static).update(Content(self._hint))
+
     def enter(self) -> None:
         """Override this, not the handler: Textual would also call the base class's handler."""
         self.dismiss(self.query_one("#answer", Input).value.strip())
@@ -119,6 +123,9 @@ _RACES: tuple[tuple[str, Entry], ...] = (
     ("Does it help to guess words from the text so far?", Entry("plain", "ngram")),
 )
 
+_PARTS = {part: options for part, options in PARTS.items() if part != "draft_model"}
+"""The model does not run in a race, so nor does a draft model."""
+
 
 class RaceScreen(AskScreen):
     """Asks for the configurations of both sides, or for the question that a race answers."""
@@ -137,14 +144,15 @@ class RaceScreen(AskScreen):
         rows = [f"{' >'[at == self._at]} {words}\n" for at, (words, _) in enumerate(_RACES)]
         return (
             f"up and down choose a question:\n{''.join(rows)}\nOr write parts of A, then (tab) B,"
-            f" joined by +: {', '.join(part for part in PARTS if part != 'draft_model')}."
+            f" joined by +: {', '.join(_PARTS)}."
         )
 
     def action_question(self, by: int) -> None:
         self._at = (self._at + by) % len(_RACES)
         for id, name in zip(("answer", "second"), _RACES[self._at][1], strict=True):
             self.query_one(f"#{id}", Input).value = name
-        self.query_one("#hint", Static).update(Content(self._questions()))
+        self._hint = self._questions()
+        self.on_input_changed()
 
     def fields(self) -> Iterable[Widget]:
         for label, id, name in (("A", "answer", self._value), ("B", "second", self._second)):
@@ -154,7 +162,7 @@ class RaceScreen(AskScreen):
         names = [self.query_one(f"#{id}", Input).value.strip() for id in ("answer", "second")]
         try:
             for name in names:
-                parse_configuration(name)
+                parse_configuration(name, parts=_PARTS)
         except ConfigError as error:
             empty = "A and B need one part each: type paged, for example, or press down."
             self.refuse(str(error) if all(names) else empty)

@@ -26,15 +26,15 @@ PHRASES = {
     "defer.preempted_this_step": "preemption this step",
     "defer.grammar_not_compiled": "grammar not compiled yet",
     "defer.waiting_for_remote_kvs": "loads {need:block}",
-    "defer.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
-    "defer.static_batch": "the previous batch has {need:sequence} left",
+    "defer.no_contiguous_run": "needs {need:contiguous block}, longest {free}",
+    "defer.static_batch": "the batch must end, {need:sequence} left",
     "defer.batch_delay": "batch not full: {free} of {need} have arrived",
-    "defer.stale_output": "tokens of a running step must arrive first",
+    "defer.stale_output": "the running step's tokens come first",
     "defer.lora": "all adapters of the step are in use",
     "defer.paused": "the scheduler is paused",
     "defer.throttled": "another replica's prompts come first",
     "defer.other": "the recording does not say why",
-    # The same, after the sequence's name in a sentence.
+    # The same after the sequence's name in a sentence, where that is not "waits: " and the above.
     "waits.no_blocks": "needs {need:block} with {free} free",
     "waits.token_budget": "found no budget left",
     "waits.token_budget.free": "needs {need:token} at once with {free} of the budget left",
@@ -42,8 +42,6 @@ PHRASES = {
     "waits.preempted_this_step": "waits: no request is admitted in a step that preempted one",
     "waits.grammar_not_compiled": "waits for its grammar, which is not compiled yet",
     "waits.waiting_for_remote_kvs": "waits for {need:block} to be loaded",
-    "waits.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
-    "waits.static_batch": "waits: the previous batch has {need:sequence} left",
     "waits.batch_delay": "waits for a full batch: {free} of {need} sequences have arrived",
     # Why a victim was preempted, after the name of the sequence that needed its blocks.
     "cause.reset": "lost its blocks when the prefix cache was reset",

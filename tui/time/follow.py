@@ -1,10 +1,11 @@
 """Keep the second of two recordings at the moment of the first: the same step, or the same second.
 
-Seconds count from the first event of each recording, on its own clock. Of several events at the
-same time, the second recording shows as many as the first.
+Seconds count from the first event of each recording, on its own clock.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
+from itertools import takewhile
 from typing import Literal
 
 from minivllm.events.recording.recording import Recording
@@ -12,63 +13,58 @@ from minivllm.tui.time.transport import Transport
 
 SameMoment = Literal["step", "second"]
 _NEAR = 200
-"""Read up to this many events one by one; for more events, a binary search is faster."""
+"""Search this many events first, because they are often decoded already."""
 
 
 def follow(first: Transport, second: Transport, same: SameMoment) -> None:
-    if same == "step":
-        position = _place_in_step(first, second.recording)
-    else:
-        seconds = seconds_at(first)
-        position = _position_at(second.recording, seconds, second.position)
-        if not first.is_over:
-            # The next step can begin in the moment in which a step ends.
-            ours = _num_of_moment(first.recording, first.position, seconds)
-            position -= max(_num_of_moment(second.recording, position, seconds) - ours, 0)
+    place = _place_in_step if same == "step" else _place_in_second
+    position = place(first, second)
     if second.position != position:
         second.to_position(position)
 
 
-def _place_in_step(first: Transport, second: Recording) -> int:
+def _place_in_step(first: Transport, second: Transport) -> int:
     """After the step; inside it, after as many of its events as in the first recording."""
-    step, end = first.view.fold.step, second.step_end(first.view.fold.step)
+    step = first.view.fold.step
+    begin, end = second.recording.step_begin(step), second.recording.step_end(step)
     if first.position >= first.recording.step_end(step) and first.view.steps.current is None:
         return end
-    inside = first.position - first.recording.step_begin(step)
-    return min(second.step_begin(step) + inside, end)
+    return min(begin + first.position - first.recording.step_begin(step), end)
+
+
+def _place_in_second(first: Transport, second: Transport) -> int:
+    """After all earlier events, and as many of this moment as in the first recording.
+
+    A step can begin at the very time at which the last one ends.
+    """
+    seconds, passed = seconds_at(first), _passed(second.recording)
+    low, near, high = 0, second.position, len(second.recording)
+    if near and passed(near - 1) <= seconds:
+        low = near
+        if low + _NEAR < high and passed(low + _NEAR) > seconds:
+            high = low + _NEAR
+    position = bisect_right(range(high), seconds, low, key=passed)
+    if first.is_over:
+        return position
+    ours = _num_at(_passed(first.recording), first.position, seconds)
+    return position - max(_num_at(passed, position, seconds) - ours, 0)
+
+
+def _num_at(passed: Callable[[int], float], position: int, seconds: float) -> int:
+    """How many of the last events before `position` happened exactly after these seconds."""
+    return len(list(takewhile(lambda at: passed(at) == seconds, range(position - 1, -1, -1))))
 
 
 def seconds_at(transport: Transport) -> float:
     """Seconds from the first event to the last event before this moment."""
-    if not transport.position:
-        return 0.0
-    recording = transport.recording
-    return _time_of(recording, transport.position - 1) - _time_of(recording, 0)
+    return _passed(transport.recording)(transport.position - 1) if transport.position else 0.0
 
 
-def _position_at(recording: Recording, seconds: float, near: int) -> int:
-    """How many events have happened in the first `seconds`. Searches after `near` first."""
-    if not len(recording):
-        return 0
-    start = _time_of(recording, 0)
-    if near and _time_of(recording, near - 1) - start <= seconds:
-        for index, event in enumerate(recording.events(near, near + _NEAR), near):
-            if event.t - start > seconds:
-                return index
-        if near + _NEAR >= len(recording):
-            return len(recording)
-    places = range(len(recording))
-    return bisect_right(places, seconds, key=lambda at: _time_of(recording, at) - start)
+def _passed(recording: Recording) -> Callable[[int], float]:
+    """Returns the seconds from the first event to event number `index`."""
 
+    def time(index: int) -> float:
+        return next(iter(recording.events(index, index + 1))).t
 
-def _num_of_moment(recording: Recording, position: int, seconds: float) -> int:
-    """How many of the last events before `position` happened exactly after `seconds`."""
-    start = _time_of(recording, 0) if position else 0.0
-    first = position
-    while first and _time_of(recording, first - 1) - start == seconds:
-        first -= 1
-    return position - first
-
-
-def _time_of(recording: Recording, index: int) -> float:
-    return next(iter(recording.events(index, index + 1))).t
+    start = time(0) if len(recording) else 0.0
+    return lambda index: time(index) - start

@@ -64,7 +64,6 @@ def test_memory_pressure_preempts_and_resumes(runs):
     assert all(event.free < event.need for event in preempted)
     assert len(played.of(ev.RequestResumed)) == len(preempted)
     assert played.facts.recomputed_tokens > 0
-    # The story of the prefix cache is about new requests: their hits, and those on free blocks.
     hits = sum(played.facts.hits_per_hash.values())
     assert played.facts.hits_on_free_blocks <= hits < len(played.of(ev.BlockHit))
     assert played.facts.fold.counters.evicted_blocks > 0

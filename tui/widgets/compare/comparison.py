@@ -251,10 +251,9 @@ def _parting(search: PlanSearch, width: int) -> list[Line]:
         more = " Still searching …" if search.has_more else ""
         return [line(width, (words, "muted"), (more, "warn"))]
     where = (f"step {found.step:,}", "warn*", step(found.step))
-    sides = (("A", found.a), ("B", found.b))
     return [
         line(width, ("First different plan: ", "muted"), where),
-        *(_plan(label, plan, width) for label, plan in sides),
+        *(_plan(label, plan, width) for label, plan in zip("AB", found[1:], strict=True)),
     ]
 
 

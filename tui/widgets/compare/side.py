@@ -221,6 +221,6 @@ def waiting(model: DashboardModel, width: int) -> list[Line]:
     why = fold.sequences[first].deferred
     if why is None:
         return [names.line(), ()]
-    words = deferral(*why, fold.max_num_seqs)
-    reason = line(width, (f"{short_name(first)} is next: ", "muted"), (words, "text"))
-    return [names.line(), reason]
+    words = deferral(*why, fold.max_num_seqs), "text"
+    next_one = f"{short_name(first)} is next: ", "muted"
+    return [names.line(), first_that_fits(width, (next_one, words), (words,))]

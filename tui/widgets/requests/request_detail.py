@@ -144,9 +144,8 @@ def _phases(model: DashboardModel, record: SequenceRecord) -> list[Span]:
         if start is record.phases[0] and record.is_fork:
             words = "is forked and decodes"
         # It also has a token in the step of its end; a fork begins after its first step.
-        has_last = start is record.phases[-1] and start.phase in ("prefill", "decode")
-        has_last = has_last and start is not record.phases[0]
-        if num_steps := until.step - start.step + has_last:
+        runs = start.phase in ("prefill", "decode") and start is not record.phases[0]
+        if num_steps := until.step - start.step + (runs and until is untils[-1]):
             first, end = record.first_token, until.t
             if start.phase == "prefill" and first is not None and start.t <= first <= end:
                 end = first  # without a slowed run's pause before the first decode

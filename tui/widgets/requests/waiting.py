@@ -30,9 +30,7 @@ class Waiting(Panel):
         shown = waiting if len(waiting) <= height else waiting[: max(height - 1, 1)]
         name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
         for detail in (2, 1, 0):
-            rows = [
-                waiting_row(model, position, name_width, detail) for position in range(len(shown))
-            ]
+            rows = [waiting_row(model, at, name_width, detail) for at in range(len(shown))]
             # The reason, at the end of a row, is most important: drop details until all rows fit.
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
@@ -51,12 +49,8 @@ def waiting_row(model: DashboardModel, position: int, name_width: int, detail: i
     sequence = fold.sequences[seq_id]
     letter = model.letter(seq_id)
     target = to_sequence(seq_id)
-    name = fit(short_name(seq_id), name_width)
-    spans = [
-        (f"{letter or ' '} ", f"{model.hue(letter)}*", target),
-        (name, "text*", target),
-        (" ", "text"),
-    ]
+    name = f"{fit(short_name(seq_id), name_width)} "
+    spans = [(f"{letter or ' '} ", f"{model.hue(letter)}*", target), (name, "text*", target)]
     if detail == 2:
         spans.append((f"{sequence.num_tokens:>5,} tok  ", "muted"))
     if sequence.num_preemptions:
