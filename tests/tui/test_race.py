@@ -31,8 +31,7 @@ def test_the_same_second_has_as_many_events_of_the_moment(stage, ask, memory_pre
     for position in range(0, len(ours), 5):
         first.to_position(position)
         follow(first, second, "second")
-        passed = ours[position - 1] if position else 0
-        assert seconds_at(first) == passed
+        assert seconds_at(first) == (passed := ours[position - 1] if position else 0)
         now = min(theirs.count(passed), ours[:position].count(passed))
         assert second.position == sum(t < passed for t in theirs) + now
         follow(first, second, "step")
@@ -70,9 +69,8 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(shape, memory_pressu
         else:
             assert ("nobody waits" if fold.running else "nobody runs or waits") in shown
         if height >= 14:
-            is_timed = clock == "monotonic"
-            time = seconds_at(context.transport) if is_timed else fold.step
-            speed = f"{fold.counters.generation_tokens / time:.{0 if is_timed else 1}f}"
+            made, seconds = fold.counters.generation_tokens, seconds_at(context.transport)
+            speed = f"{made / seconds:.0f}" if clock == "monotonic" else f"{made / fold.step:.1f}"
             assert rows[0].startswith(f"{speed} output tokens per ")
 
 

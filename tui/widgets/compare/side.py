@@ -164,11 +164,8 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
     items = [
         [("≠ ", "warn*"), (f"{name} ", "muted"), (value, "warn*")] for name, value in marked.items()
     ]
-    return items + [
-        [(f"{name} ", "faint"), (own[name], "muted")]
-        for name in _ALWAYS_SHOWN
-        if name not in marked
-    ]
+    others = [name for name in _ALWAYS_SHOWN if name not in marked]
+    return items + [[(f"{name} ", "faint"), (own[name], "muted")] for name in others]
 
 
 _MUCH, _SOME = 0.5, 0.2

@@ -44,11 +44,9 @@ class Waiting(Panel):
 
 def waiting_row(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
     """A row of any width. detail: 2 with tokens; 1 without; 0 also shows "preempted" as a sign."""
-    fold = model.fold
-    seq_id = fold.waiting[position]
-    sequence = fold.sequences[seq_id]
-    letter = model.letter(seq_id)
-    target = to_sequence(seq_id)
+    seq_id = model.fold.waiting[position]
+    sequence = model.fold.sequences[seq_id]
+    letter, target = model.letter(seq_id), to_sequence(seq_id)
     name = f"{fit(short_name(seq_id), name_width)} "
     spans = [(f"{letter or ' '} ", f"{model.hue(letter)}*", target), (name, "text*", target)]
     if detail == 2:
