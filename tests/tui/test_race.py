@@ -31,7 +31,8 @@ def test_the_same_second_has_as_many_events_of_the_moment(stage, ask, memory_pre
     for position in range(0, len(ours), 5):
         first.to_position(position)
         follow(first, second, "second")
-        assert seconds_at(first) == (passed := ours[position - 1] if position else 0)
+        passed = ours[position - 1] if position else 0
+        assert seconds_at(first) == passed
         now = min(theirs.count(passed), ours[:position].count(passed))
         assert second.position == sum(t < passed for t in theirs) + now
         follow(first, second, "step")

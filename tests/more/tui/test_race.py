@@ -65,8 +65,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, te
         assert notes.startswith("B won: A kept ")
         await press(pilot, "w")
         assert told(app) == [notes]
-        await press(pilot, "w")
-        await press(pilot, "escape")
+        await press(pilot, "w", "escape")
         assert app.context.transport is own and own.view.fold.step == 9
         assert app.context.second is None and "step 9" in all_drawn(app)
         assert len(list(temporary.iterdir())) == 1

@@ -78,9 +78,8 @@ def test_two_recordings_are_named_by_what_differs_and_end_with_a_verdict(two) ->
 @pytest.mark.parametrize("step", [0, 12, 10**6])
 def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
     context = context_of(two[0], other=two[1])
-    context.transport.to_step(step)
-    context.second.to_step(step)
     for label, transport in (("A", context.transport), ("B", context.second)):
+        transport.to_step(step)
         text = " ".join(side(Side(label, is_second=label == "B"), context, 78, 12))
         fold, counters = transport.view.fold, transport.view.fold.counters
         state = f"step {fold.step}", f"{len(fold.running)} run {len(fold.waiting)} wait"
