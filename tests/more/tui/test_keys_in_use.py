@@ -92,9 +92,8 @@ def test_leaving_offers_to_save(keys, num_files, said, stage, ask, tmp_path, mon
         for key in keys.split():  # all at once: keys in one read of the terminal
             app.post_message(Key(key, None))
         await until(pilot, lambda: app._exit)
-        files = list(tmp_path.glob("*.jsonl"))
-        assert len(files) == num_files and said in str(app._exit_renderables)
-        assert bool(said) == bool(app._exit_renderables)
-        assert all(len(path.read_bytes().splitlines()) == 1 + len(run.events) for path in files)
+        lengths = [len(log.read_bytes().splitlines()) for log in tmp_path.glob("*.jsonl")]
+        assert lengths == [1 + len(run.events)] * num_files
+        assert said in str(app._exit_renderables) and bool(said) == bool(app._exit_renderables)
 
     drive(app, script)
