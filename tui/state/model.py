@@ -198,6 +198,14 @@ class DashboardModel:
             if block_id in sequence.block_table
         ]
 
+    def num_written(self, block_id: int, owners: list[tuple[str, int]]) -> int:
+        """How many slots of a block have a token. With a hash, all: its owner may still wait."""
+        size, sequences = self.header.block_size, self.fold.sequences
+        if self.fold.blocks[block_id].hash is not None:
+            return size
+        written = [sequences[who].num_computed_tokens - entry * size for who, entry in owners]
+        return min(max([0, *written]), size)
+
     def num_tokens_planned(self, seq_id: str) -> int:
         """How many tokens the sequence had when the step was planned."""
         record = self.ledger.sequences.get(seq_id)
