@@ -82,6 +82,8 @@ class _Remembered(msgspec.Struct):
         owner = self.ages.owner_told_by(event)
         record = self.ledger.sequences.get(owner) if type(event) is ev.BlockHit else None
         variant = ".resumed" if record is not None and record.preemption is not None else ""
+        if type(event) is ev.RequestPreempted and event.victim_of == event.seq_id:
+            variant = ".itself"
         self.log.add(event, owner, self.letters.of(owner), variant)
 
 
