@@ -41,10 +41,7 @@ _TEACHER = (
 SHARED_PREFIX = Scenario(
     name="shared-prefix",
     teaches="Requests that begin with the same tokens share the blocks that hold them.",
-    watch=(
-        "four users share a prompt's blocks, eve and finn wait for a slot, gil and hana find the"
-        " blocks again."
-    ),
+    watch="four users share a prompt's blocks; gil and hana find the blocks again.",
     options=options(num_blocks=40, max_num_seqs=4, max_num_batched_tokens=192, max_model_len=1024),
     waves=(
         (
@@ -68,10 +65,7 @@ BURST = Scenario(
         "A slot is given to the next request as soon as its sequence ends: the batch never waits"
         " for its slowest member."
     ),
-    watch=(
-        "twelve requests arrive at once for four slots; when one ends, another takes its slot in"
-        " the next step."
-    ),
+    watch="twelve requests for four slots: when one ends, another takes its slot.",
     options=options(num_blocks=64, max_num_seqs=4, max_num_batched_tokens=128, max_model_len=512),
     waves=(
         (
@@ -115,10 +109,7 @@ LONG_AND_SHORT = Scenario(
         "A long prompt goes through in chunks, in the part of the token budget that the others"
         " leave over."
     ),
-    watch=(
-        "the token budget: each running answer takes one token, the long prompt takes what is left"
-        " over."
-    ),
+    watch="each running answer takes one token, the long prompt takes the rest.",
     options=options(num_blocks=144, max_num_seqs=4, max_num_batched_tokens=32, max_model_len=2048),
     waves=(
         (
@@ -136,10 +127,7 @@ MEMORY_PRESSURE = Scenario(
         "When no block is free, the newest sequence loses its blocks and computes them again later:"
         " it costs time, never text."
     ),
-    watch=(
-        "the pool fills as the stories grow; then one story is preempted, waits, and later"
-        " continues."
-    ),
+    watch="the pool fills as the stories grow; then one is preempted, and waits.",
     options=options(num_blocks=24, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=384),
     waves=(
         (
@@ -158,7 +146,7 @@ _TIER = {"num_cpu_blocks": 64, "gigabytes_per_second": 0.01}
 TWO_MEMORIES = Scenario(
     name="two-memories",
     teaches="A block is copied to the host before its eviction, so nobody computes it twice.",
-    watch="gil and hana need what ada and ben had: it comes back from the host while ivo runs.",
+    watch="gil and hana need what ada and ben had: it comes back from the host.",
     options=options(
         num_blocks=40, max_num_seqs=4, max_num_batched_tokens=64, max_model_len=1024,
         kv_transfer_config={
@@ -200,10 +188,7 @@ PARALLEL_SAMPLING = Scenario(
         "Several texts for one prompt share all of its blocks, and a block is copied only when one"
         " of them writes into it."
     ),
-    watch=(
-        "one prefill, then four samples share its blocks; to write, three of them copy the last"
-        " block."
-    ),
+    watch="four samples share a prompt's blocks; to write, three copy the last.",
     options=options(num_blocks=64, max_num_seqs=6, max_num_batched_tokens=256, max_model_len=512),
     waves=(
         (
@@ -220,7 +205,7 @@ BEAMS = Scenario(
         "A beam search forks its best texts and drops the others: blocks change owners, nothing is"
         " recomputed."
     ),
-    watch="the best beams fork, the others are pruned; their common tokens stay in shared blocks.",
+    watch="the best beams fork, the others are pruned; common tokens are shared.",
     options=options(num_blocks=40, max_num_seqs=5, max_num_batched_tokens=128, max_model_len=512),
     waves=(
         (
@@ -247,10 +232,7 @@ SPECULATION = Scenario(
         "Words that were there before are drafted, and one step verifies several of them: fewer"
         " steps, the same text."
     ),
-    watch=(
-        "right drafts are underlined, wrong ones are struck out; the story, which repeats nothing,"
-        " has few."
-    ),
+    watch="right drafts are underlined, wrong ones struck out; the story has few.",
     options=_WITH_DRAFTS,
     waves=(
         (ask("ada", "Repeat four times: Zoe wants the golden map of Paul."),),
@@ -290,10 +272,7 @@ _formed = partial(ask, seed=2)
 STRUCTURED = Scenario(
     name="structured",
     teaches="A grammar masks every token that would break the form, so a weak model can be parsed.",
-    watch=(
-        "ben's record fits its schema where ada's breaks; forced words, in blue, take no step of"
-        " their own."
-    ),
+    watch="ben's record fits its schema, ada's does not; forced words are blue.",
     # Forced tokens are drafts.
     options=_WITH_DRAFTS,
     # ada and ben draw with the same random numbers, at a temperature that breaks ada's record. eve and

@@ -2,12 +2,12 @@
 
 import asyncio
 from math import inf
-from threading import Thread
 
 import pytest
 from rich.segment import Segment
 from support.full_disk import REASON, files_no_larger_than
 from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, put, settle, told, until
+from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -48,6 +48,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> N
 
 def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_prefix) -> None:
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
+    app.context.control = FakeControl(pauses_with_picture=True)
     engine, events = shared_prefix.engine, shared_prefix.events
     sentences = ["8 requests finished.", "Nobody was preempted. " * 12]
     figures = (Figure("42", "hits"), Figure("71%", "cached"))
@@ -61,18 +62,15 @@ def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_
         put(app, *events)
 
     async def script(pilot: Pilot) -> None:
-        thread = Thread(target=run)
-        thread.start()
-        await asyncio.to_thread(thread.join)
+        await asyncio.to_thread(run)
         await until(pilot, lambda: "FINISHED" in header() and panel(app, "summary").display)
         await settle(pilot)
         assert app.model.fold.last_seq == events[-1].seq and not panel(app, "slots").display
         assert panel(app, "summary").border_title == "Finished"
-        numbers, *rest = drawn(app, "summary")
+        numbers, *rest, keys = drawn(app, "summary")
         assert "42 hits   71% cached" in numbers
         tops = [text_of(panel(app, "summary").rows(width)[0]) for width in range(40)]
         assert not [top for top in tops if "…" in top], "a figure that does not fit is left out"
-        *rest, keys = rest
         assert " ".join(rest).split() == " ".join(sentences).split()
         assert "R race" in keys and "q leave" in keys and "7 how" not in keys, "none is explained"
         app.model.explanations.judged["r0.0"] = []
@@ -85,6 +83,9 @@ def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_
         await until(pilot, lambda: f"of {events[-1].step}" in header())
         await pilot.press("right")
         await until(pilot, lambda: "FINISHED" in header() and panel(app, "summary").display)
+        wanted = app.dashboard_screen.keybar.wanted().keys()
+        without_effect = {"time.step", "time.live", "engine.phase", "engine.abort"}
+        assert not wanted & without_effect and "time.step_back" in wanted
         await pilot.press("end")
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))

@@ -73,6 +73,7 @@ def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pres
         if isinstance(event, ev.RequestPreempted):
             told = Narration().look(model.log.decisions, 0.0, None).narrated()
             victim, cause = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
+            assert len(told.replace(victim, "hana").replace(cause, "cleo")) <= 68, "80 columns"
             said, _ = told.split(" up its ")  # once
             assert f"{cause} needed" in said and ("last in line" in said) == (cause == victim)
             gone.add(event.seq_id)

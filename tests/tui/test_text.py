@@ -10,9 +10,7 @@ from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
 from minivllm.tui.draw.digits import large
-from minivllm.tui.draw.lines import NARROW, wrap_tail
-
-HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
+from minivllm.tui.draw.lines import NARROW, wrap, wrap_tail
 
 
 def test_an_escape_sequence_becomes_plain_letters() -> None:
@@ -52,7 +50,7 @@ def test_the_names_of_a_servers_requests_are_short_and_different() -> None:
 @given(st.text(max_size=100), st.integers(0, 60))
 def test_clean_text_has_no_terminal_codes_and_fits_exactly(text: str, width: int) -> None:
     cleaned = clean(text)
-    assert not [c for c in cleaned if unicodedata.category(c) in HARMFUL]
+    assert not {*map(unicodedata.category, cleaned)} & {"Cc", "Cs", "Zl", "Zp", "Co"}
     assert not set(cleaned) & set("\x1b\x9b\u200b\u200d\u202a\u202e\u2066\u2069\ufeff\ufe0f")
     assert cell_len(fit(cleaned, width)) == width
 
@@ -72,6 +70,10 @@ def test_a_tail_ends_with_the_newest_text_within_its_room(text: str, width: int)
     rows, words = wrap_tail(clean(text), width, 3), clean(text).replace(" ", "")
     assert all(cell_len(row) <= width for row in rows)
     assert words.endswith("".join(rows).removeprefix("…").replace(" ", ""))
+
+
+def test_a_long_path_breaks_at_its_slashes() -> None:
+    assert wrap("see `kv/host_tier.py`, too", 16) == ["see", "`kv/", "host_tier.py`,", "too"]
 
 
 def test_a_character_that_is_taken_for_narrow_takes_one_cell() -> None:

@@ -184,8 +184,7 @@ def _held(model: DashboardModel, block_id: int) -> str:
             " this moment."
         )
     (seq_id, logical), size = owners[0], model.header.block_size
-    sequence = model.fold.sequences[seq_id]
-    written = min(max(sequence.num_computed_tokens - logical * size, 0), size)
+    written = model.num_written(block_id, owners)
     since = _taken(model, seq_id, block_id)
     if model.fold.blocks[block_id].hash is not None:
         use = "it is full and has a hash, so a prompt with the same beginning can share it"
@@ -251,16 +250,11 @@ def _way_to(model: DashboardModel, seq_id: str, block_id: int) -> tuple[str, int
 
 
 def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
-    size = model.header.block_size
-    owners = ((model.fold.sequences[seq_id], logical) for seq_id, logical in model.owners(block_id))
-    written = max(
-        (min(owner.num_computed_tokens - logical * size, size) for owner, logical in owners),
-        default=size,
-    )
-    if written >= size:
+    size, written = model.header.block_size, model.num_written(block_id, model.owners(block_id))
+    if written == size:
         return f"it is full, so its {plural(size, 'token')} are stored once for all of them"
     return (
-        f"{max(written, 0):,} of its {plural(size, 'token')} are written, and the next"
+        f"{written:,} of its {plural(size, 'token')} are written, and the next"
         " sequence that writes into it copies it first"
     )
 

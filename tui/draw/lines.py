@@ -202,7 +202,10 @@ def _wrap_line(text: str, width: int) -> list[str]:
             continue
         if row:
             rows.append(row)
-        # Break a word that is wider than a row; drop a character that is.
+        # Break a word that is wider than a row, a path behind a slash; drop a character that is.
+        while cell_len(word) > width and (cut := chop_cells(word, width)[0].rfind("/") + 1):
+            rows.append(word[:cut])
+            word = word[cut:]
         pieces = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width]
         *full, row = pieces or [""]
         rows += full

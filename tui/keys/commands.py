@@ -188,6 +188,8 @@ def as_bindings(commands: tuple[Command, ...]) -> list[Binding]:
 
 
 async def run_command(commands: tuple[Command, ...], command_id: str, owner: Any) -> None:
+    if owner.app._exit:  # this key was typed after q
+        return
     if command_id != "look.back":  # which closes one thing at a time
         owner.app.forget()
     done = next(command for command in commands if command.id == command_id).run(owner)

@@ -42,7 +42,7 @@ def contents(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]
     # Other owners of a shared block may not have computed its tokens yet.
     seq_id, entry = max(owners, key=lambda owner: sequences[owner[0]].num_computed_tokens)
     first, state = entry * size, sequences[seq_id]
-    last = min(max(state.num_computed_tokens, first), first + size, state.num_tokens)
+    last = min(first + model.num_written(block_id, owners), state.num_tokens)
     prompt = model.fold.requests[state.request_id].prompt_token_ids[first:last]
     skipped = max(first - state.num_prompt_tokens, 0)
     output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]

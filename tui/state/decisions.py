@@ -129,7 +129,7 @@ EVENT_WORDS = {
 
 NARRATED = {
     "kv.load": (5, "{name} loads {blocks:block} from another memory: it owns them, and waits"),
-    "request.preempted": (5, "{victim_of} {reason}: {name} gives up its blocks and waits"),
+    "request.preempted": (5, "{victim_of} {reason}: {name} gives up its blocks"),
     "request.preempted.itself": (5, "{victim_of} {reason}"),
     "kv.loaded": (4, "{tokens:token} of {name} came from another memory: nobody computes them"),
     "kv.store": (4, "{blocks:block} of {name} may be reused soon: the host keeps a copy"),

@@ -82,6 +82,8 @@ class _Remembered(msgspec.Struct):
         owner = self.ages.owner_told_by(event)
         record = self.ledger.sequences.get(owner) if type(event) is ev.BlockHit else None
         variant = ".resumed" if record is not None and record.preemption is not None else ""
+        if type(event) is ev.RequestPreempted and event.victim_of == event.seq_id:
+            variant = ".itself"
         self.log.add(event, owner, self.letters.of(owner), variant)
 
 
@@ -197,6 +199,14 @@ class DashboardModel:
             for seq_id, sequence in self.fold.sequences.items()
             if block_id in sequence.block_table
         ]
+
+    def num_written(self, block_id: int, owners: list[tuple[str, int]]) -> int:
+        """How many slots of a block have a token. With a hash, all: its owner may still wait."""
+        size, sequences = self.header.block_size, self.fold.sequences
+        if self.fold.blocks[block_id].hash is not None:
+            return size
+        written = [sequences[who].num_computed_tokens - entry * size for who, entry in owners]
+        return min(max([0, *written]), size)
 
     def num_tokens_planned(self, seq_id: str) -> int:
         """How many tokens the sequence had when the step was planned."""

@@ -84,9 +84,9 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
 
 
 async def _picture(app: DashboardApp, pilot: Pilot[None], log: str) -> str:
-    drawn = asyncio.Event()
-    app.call_after_refresh(drawn.set)
-    await drawn.wait()
+    await app.screen.wait_for_refresh()
+    while app._batch_count:  # for 50 ms after a switch of screens, Textual paints nothing
+        await asyncio.sleep(_SECONDS_PER_LOOK)
     app.draw()
     for xray in app.screen.query(XRay):
         xray.stand_still()

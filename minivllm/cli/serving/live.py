@@ -19,7 +19,7 @@ from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
 
-WATCH = "Press a to ask the model, A for four requests, p to pause the engine, n for one step."
+WATCH = "a asks the model, A sends four requests, p pauses, n runs one step."
 OPTIONS = {
     "num_gpu_blocks_override": 128,
     "max_num_seqs": 8,

@@ -135,7 +135,7 @@ def test_a_block_and_a_sequence_say_why(page, tmp_path):
 
 def test_the_story_is_told_above_the_panels_and_never_used_blocks_are_one_line(page, tmp_path):
     play(page, tmp_path, RECORDINGS / "memory-pressure.jsonl", step=66)
-    told = "step 66 ada needed 1 block, none was free: dan gives up its blocks and waits"
+    told = "step 66 ada needed 1 block, none was free: dan gives up its blocks"
     assert page.locator(".p-story").inner_text() == told
     assert "Click a block" in page.locator(".p-why").inner_text()
     play(page, tmp_path, RECORDINGS / "long-and-short.jsonl", step=1)

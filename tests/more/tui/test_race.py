@@ -54,8 +54,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(shared_prefix, te
             await press(pilot, "S")
             assert app.context.same == "step"
             assert second.view.fold.step == min(step, second.recording.last_step)
-            await pilot.press("S")
-        await settle(pilot)
+            await press(pilot, "S")
         seconds = [round(seconds_at(player), 1) for player in (first, second)]
         assert f"A {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
         ratio = large(f"×{seconds_at(first) / seconds_at(second):.2f}")

@@ -65,7 +65,7 @@ def expected_cells(model: DashboardModel) -> list[str]:
         held_by = owners[block_id]
         assert block.ref_cnt == len(held_by)
         if held_by:
-            fill = FILL[max(tokens for _, tokens in held_by) * 8 // size]
+            fill = "█" if block.hash else FILL[max(tokens for _, tokens in held_by) * 8 // size]
             owner = model.letter(held_by[0][0])
             cells.append(fill + (owner if len(held_by) == 1 else str(len(held_by))))
         elif block.hash is not None:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from support.engine.engine_fakes import prompt
 from support.engine.random_histories import TieredEngine
+from support.tui.drawn_blocks import expected_cells
 from support.tui.shown import ROOMS, ask_why, moments, rows
 
 from minivllm.events import types as ev
@@ -47,8 +48,8 @@ def test_the_maps_and_their_arrows_are_those_of_the_fold(two_memories) -> None:
         if isinstance(event, ev.BlockEvicted):
             held = {block.hash for block in fold.host_blocks}
             assert first[event.block_id][0] == ("≡" if event.hash in held else "×")
-        for load in fold.loads.values():
-            assert all(first[at][0] in "↑≡×" for at in load.block_ids)
+        assert all(first[at][0] in "↑≡×" for load in fold.loads.values() for at in load.block_ids)
+        assert [cell.glyph + cell.mark for cell in block_cells(model)] == expected_cells(model)
         seen |= {sign for sign, _ in first.values()}
         saves, loads = rows(HostMap(), model, 68, 12)[:2]
         assert id_ranges(stores) in saves and ("cleo" in loads) == ("cleo.0" in fold.loads)

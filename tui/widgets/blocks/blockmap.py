@@ -114,7 +114,8 @@ class BlockMap(Panel):
         cells = block_cells(model, fades=self.context is None or not self.context.still)[:count]
         lines = draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
         if (unused := len(model.fold.blocks) - count) and len(lines) < map_height:
-            lines.append(((f"+ {plural(unused, 'block')} never used", "muted"),))
+            words = f"+ {plural(unused, 'block')} never used", f"+ {unused} unused"
+            lines.append(first_that_fits(width, *(((text, "muted"),) for text in words)))
         chosen = self.selection.block_id
         if chosen is not None and chosen < count:
             mark(lines, grid, chosen, width)

@@ -91,7 +91,9 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
         hue = model.hue(letter)
         num_full = computed // size
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
-            filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
+            # With a hash, a block is full, even if its owner still waits, as after a load.
+            own = size if blocks[block_id].hash is not None else computed - entry * size
+            filled[block_id] = max(filled.get(block_id, 0), own)
             cells[block_id] = _cell(_fill(filled[block_id], size), letter, hue)
     # Full blocks overwrite part-full ones: in a shared block, the sequence with most tokens counts.
     for seq_id, sequence in holders:

@@ -211,16 +211,9 @@ def _use(
     model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]
 ) -> tuple[int, int | None]:
     """The number of tokens, and the position of the first one in its sequence, if it is known."""
-    size, sequences = model.header.block_size, model.fold.sequences
-    if owners:
-        # The owner with the most written tokens: other owners have written the same tokens.
-        start = owners[0][1] * size
-        most = max(sequences[seq_id].num_computed_tokens - entry * size for seq_id, entry in owners)
-        return min(max(most, 0), size), start
-    if model.fold.blocks[block_id].hash is None:
-        return 0, None
-    entry = index.entry(block_id)
-    return size, None if entry is None else entry * size
+    written = model.num_written(block_id, owners)
+    entry = owners[0][1] if owners else index.entry(block_id) if written else None
+    return written, None if entry is None else entry * model.header.block_size
 
 
 def _end(model: DashboardModel, block_id: int) -> Fact:

@@ -66,14 +66,22 @@ class KeyBar(Panel, can_focus=False):
         """Command id -> its label now, empty for the usual one; the most useful command first."""
         context, name, focused = self.screen.context, self.screen.NAME, self.screen.focused
         transport, lesson, control = context.transport, context.lesson, context.engine
-        wanted: dict[str, str] = {}
+        newest, wanted = context.own.recording.head.fold, {}
+        hidden = set() if transport.view.explanations.judged else {*_OF_WORDS}
 
         def add(*command_ids: str, label: str = "") -> None:
             for command_id in command_ids:
-                if control is not None or not command_id.startswith("engine."):
+                is_possible = control is not None or not command_id.startswith("engine.")
+                if is_possible and command_id not in hidden:
                     wanted.setdefault(command_id, label)
 
         pauses_alone = control is not None and not control.pauses_with_picture
+        if not newest.requests:
+            hidden |= {"engine.abort", "engine.tokens", "engine.xray"}
+            if pauses_alone or context.finished is not None:
+                hidden |= {"engine.phase", "engine.step"}
+        if context.shows_the_end:
+            hidden |= {"time.toggle", "time.step", "time.live"}
         if pauses_alone and control.state().paused:
             add("engine.pause", label="Resume engine")
         if self.app.has_sentences:
@@ -104,8 +112,7 @@ class KeyBar(Panel, can_focus=False):
                 add("engine.step", label="One step")
             add("engine.phase", label="One phase")
         play = "Replay" if transport.is_over else "Play" if is_paused else "Pause"
-        if not context.shows_the_end:
-            add("time.toggle", label=play)
+        add("time.toggle", label=play)
         add(*_FIXED[1:])
         if pauses_alone:
             add("engine.pause", label="Pause engine")
@@ -113,15 +120,12 @@ class KeyBar(Panel, can_focus=False):
         if isinstance(focused, Panel):
             add("look.down", *(["look.open"] if context.selection.last is not None else []))
             add(*focused.KEYS, *(["look.source"] if focused.RULE is not None else []))
-        add(*([] if transport.state == "live" else ["time.live"]))
+        add(*([] if transport.state == "live" or transport.is_over else ["time.live"]))
         add(*(["time.faster", "time.slower"] if transport.state == "playing" else []))
         add("engine.add", *([] if focused else ["look.next_panel"]))
         if name == "choice" and self.app.engine_keys.explains_selected:
             add("engine.tokens", label="Stop explaining")
-        hidden = () if transport.view.explanations.judged else _OF_WORDS
-        if not context.own.recording.head.fold.running:
-            hidden = *hidden, "engine.tokens"
-        add(*(command for command in _HERE.get(name, ()) if command not in hidden))
+        add(*_HERE.get(name, ()))
         if lesson is None and transport.view.fold.counters.generation_tokens:
             add("race.start")
         add(*_STEERED, *_LAST)

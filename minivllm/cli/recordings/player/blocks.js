@@ -99,10 +99,7 @@ function lookOf(moment, id, owners) {
     label: `block ${id}, empty`,
   };
   if (owners.length) {
-    const computed = Math.max(...owners.map(([seqId, entry]) =>
-      fold.sequences.get(seqId).num_computed_tokens - entry * size));
-    const written = Math.min(Math.max(computed, 0), size);
-    const [seqId] = owners[0];
+    const written = moment.numWritten(id, owners), [seqId] = owners[0];
     look.state = owners.length > 1 ? "shared" : "held";
     look.letter = owners.map(([one]) => moment.letter(one)).join("");
     look.hue = owners.map(([one]) => moment.hueOf(one)).join();

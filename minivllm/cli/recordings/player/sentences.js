@@ -131,7 +131,8 @@ export function decisionsOf(track, events) {
       : rows.slice(-LOOK_BACK).find((one) => one.same === same);
     if (!row) {
       const { ev, seq, step } = event;
-      const kind = ev === "block.hit" && preempted.has(owner) ? `${ev}.resumed` : ev;
+      const kind = ev === "block.hit" && preempted.has(owner) ? `${ev}.resumed`
+        : event.victim_of !== undefined && event.victim_of === event.seq_id ? `${ev}.itself` : ev;
       rows.push((row = { ...words, key: `e${seq}`, same, kind, seq, step, owner, blocks: [] }));
     }
     if (event.block_id !== undefined) row.blocks.push(event.block_id);

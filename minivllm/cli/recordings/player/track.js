@@ -55,6 +55,15 @@ export class Moment {
     return found;
   }
 
+  // How many slots of a block have a token. With a hash, all: its owner may still wait.
+  numWritten(blockId, owners) {
+    const size = this.header.block_size, { blocks, sequences } = this.fold;
+    if (blocks[blockId].hash !== null) return size;
+    const written = owners.map(([seqId, entry]) =>
+      sequences.get(seqId).num_computed_tokens - entry * size);
+    return Math.min(Math.max(0, ...written), size);
+  }
+
   // Position of the waiting sequence that the scheduler considers.
   considered() {
     const at = this.fold.waiting.findIndex(

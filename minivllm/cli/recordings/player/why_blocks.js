@@ -51,8 +51,7 @@ function held(moment, past, id, block) {
     return `Block ${id} is in use, but the block table that holds it is not known at this moment.`;
   }
   const [[seqId, logical]] = owners;
-  const sequence = moment.fold.sequences.get(seqId);
-  const written = Math.min(Math.max(sequence.num_computed_tokens - logical * size, 0), size);
+  const written = moment.numWritten(id, owners);
   let use = "it has no hash yet, so no other sequence can find it";
   if (block.hash !== null) {
     use = "it is full and has a hash, so a prompt with the same beginning can share it";
@@ -112,14 +111,11 @@ function preemption(past, seqId, since) {
 }
 
 function costs(moment, id) {
-  const size = moment.header.block_size;
-  const written = moment.owners(id).map(([seqId, logical]) =>
-    Math.min(moment.fold.sequences.get(seqId).num_computed_tokens - logical * size, size));
-  const most = written.length ? Math.max(...written) : size;
-  if (most >= size) {
+  const size = moment.header.block_size, written = moment.numWritten(id, moment.owners(id));
+  if (written === size) {
     return `it is full, so its ${plural(size, "token")} are stored once for all of them`;
   }
-  return `${number(Math.max(most, 0))} of its ${plural(size, "token")} are written, and the next`
+  return `${number(written)} of its ${plural(size, "token")} are written, and the next`
     + ` sequence that writes into it copies it first`;
 }
 

@@ -23,8 +23,7 @@ export function contentsOf(moment, id, owners) {
   const computed = ([seqId]) => fold.sequences.get(seqId).num_computed_tokens;
   const [seqId, entry] = owners.reduce((a, b) => (computed(b) > computed(a) ? b : a));
   const sequence = fold.sequences.get(seqId), first = entry * size;
-  const last = Math.min(
-    Math.max(sequence.num_computed_tokens, first), first + size, fold.numTokens(sequence));
+  const last = Math.min(first + moment.numWritten(id, owners), fold.numTokens(sequence));
   const prompt = fold.requests.get(sequence.request_id).prompt_token_ids.slice(first, last);
   const skipped = sequence.num_prompt_tokens;
   const output = sequence.output_token_ids.slice(
