@@ -201,8 +201,7 @@ class Decision(msgspec.Struct):
 
     def narrated(self) -> str:
         facts = {"blocks": len(self.block_ids)} | self.facts | {"name": self.name}
-        variant = ".itself" if facts.get("victim_of") == self.name else ""
-        return fill_in(NARRATED[self.key[1] + variant][1], **facts)
+        return fill_in(NARRATED[self.key[1]][1], **facts)
 
     @property
     def name(self) -> str:

@@ -148,6 +148,5 @@ export function rankOf(row) {
 
 export function narrated(row) {
   const facts = { blocks: row.blocks.length, ...row.facts, name: shortName(row.owner) };
-  const variant = facts.victim_of === facts.name ? ".itself" : "";
-  return fillIn(NARRATED[row.kind + variant][1], facts);
+  return fillIn(NARRATED[row.kind][1], facts);
 }
