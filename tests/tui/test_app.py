@@ -1,14 +1,17 @@
 """The real app, driven by keys at usual sizes: the picture, and its cost."""
 
 import asyncio
+from functools import partial
 from math import inf
 from threading import Thread
 
 import pytest
-from rich.segment import Segment
 from support.full_disk import REASON, files_no_larger_than
 from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, put, settle, told, until
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
 
 from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
@@ -126,8 +129,8 @@ def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix
     drive(app, script)
 
 
-def test_an_answer_has_rows_of_its_own_and_moves_whole_panels(memory_pressure) -> None:
-    app, painted = app_for(memory_pressure.run(20)), set[int]()
+def test_an_answer_has_rows_of_its_own_and_no_toast_lies_over_them(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20))
 
     async def script(pilot: Pilot) -> None:
         before = panel(app, "blockmap").region
@@ -137,19 +140,6 @@ def test_an_answer_has_rows_of_its_own_and_moves_whole_panels(memory_pressure) -
         assert told(app)[0][:20] in " ".join(drawn(app, "notice"))
         assert not any(toast.region for toast in app.screen.query("Toast"))
         assert panel(app, "notice").region and panel(app, "blockmap").region == before
-        await pilot.press("2", "w")
-        await until(pilot, lambda: panel(app, "notice").region)
-        await pilot.press("escape")
-        await until(pilot, lambda: not panel(app, "notice").region)
-        app._display = lambda _, update: update and painted.update(y for y, *_ in update.spans)
-        app.context.transport.to_step(8)
-        app.look_keys.why()
-        while not app.has_answer:
-            await asyncio.sleep(0)
-        app.draw()
-        app.screen._on_timer_update()  # it may be due before the panel asks for a new layout
-        await until(pilot, lambda: panel(app, "notice").region)
-        assert painted >= set(panel(app, "blocks-queue").region.line_range)
 
     drive(app, script)
 
@@ -188,28 +178,57 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
     drive(app, script)
 
 
+def terminal_of(app: DashboardApp) -> list[Strip]:
+    """The rows of a terminal, in which only what Textual sends is painted."""
+    rows = list[Strip]()
+
+    def display(_: Screen, update: LayoutUpdate | ChopsUpdate | None) -> None:
+        if isinstance(update, LayoutUpdate):
+            rows[:] = map(Strip.join, update.strips)
+        for y, first, last in getattr(update, "spans", ()):
+            for end, (x, part) in zip(update.chop_ends[y], update.chops[y].items(), strict=True):
+                if part is not None and x < last and end > first:
+                    part, row = part.crop(0, last - x), rows[y]
+                    rows[y] = Strip.join([row.crop(0, x), part, row.crop(x + part.cell_length)])
+
+    app._display = display
+    return rows
+
+
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pressure) -> None:
-    app = app_for(memory_pressure.run(60), state="paused")
+    app = app_for(memory_pressure.run(60))
+    terminal = terminal_of(app)
 
-    def rows() -> list[list[Segment]]:
-        return [list(strip.simplify()) for strip in app.screen._compositor.render_strips()]
+    async def check(pilot: Pilot, what: object) -> None:
+        app.draw()
+        # As if a hidden panel had asked to be painted: Textual then looks for its place.
+        app.screen._compositor._full_map_invalidated = True
+        await settle(pilot)
+        painted = [list(row.simplify()) for row in terminal]
+        for shown in app.screen.query(Panel):
+            shown.refresh()
+        await settle(pilot)
+        whole = app.screen._compositor.render_strips()
+        assert painted == [list(row.simplify()) for row in whole], what
 
     async def script(pilot: Pilot) -> None:
         for step in (3, 4, 20, 21, 60):
             app.context.transport.to_step(step)
             for shown in app.screen.query(Panel):  # as if it had been higher
                 shown._lines = [*shown._lines, *[(("x", "text"),)] * 30]
-            app.draw()
-            await settle(pilot)
-            drawn_in_parts = rows()
-            for shown in app.screen.query(Panel):
-                shown.refresh()
-            await settle(pilot)
-            assert drawn_in_parts == rows(), step
+            await check(pilot, step)
         for name, id in (("blocks", "blocks-map"), ("scheduler", "step-history")):
             await app.switch_mode(name)
             await settle(pilot)
             assert "".join(drawn(app, id)), "a screen is drawn as soon as it is open"
+        for key in "1234567":
+            await pilot.press(key)
+            await settle(pilot)
+            tell = partial(app.tell, "Nothing is selected.")
+            for change in (app.look_keys.why, app.close_sentences, tell, app.forget):
+                change()
+                await pilot.pause()
+                await check(pilot, (key, change))
 
     drive(app, script, size)

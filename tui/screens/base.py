@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
+from textual._compositor import Compositor, CompositorMap
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -22,6 +23,13 @@ from minivllm.tui.widgets.frame.sentences import Notice
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 
+class _Compositor(Compositor):
+    @property
+    def full_map(self) -> CompositorMap:
+        """The last layout. Textual would compute the next here, and not see later what it moves."""
+        return self._full_map
+
+
 class DashboardScreen(Screen, inherit_bindings=False):
     NAME: ClassVar[str]
     KIND: ClassVar[TargetKind | None] = None
@@ -36,7 +44,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def __init__(self, context: Context) -> None:
         super().__init__()
-        self.context = context
+        self.context, self._compositor = context, _Compositor()
         self.narrator, self.keybar = Narrator(id="narrator"), KeyBar(id="keybar")
         self.notice = Notice(id="notice").add_class("-away")
         self.has_panels = False
