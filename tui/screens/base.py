@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
-from textual._compositor import Compositor, CompositorMap
+from textual._compositor import Compositor
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -24,10 +24,9 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 
 
 class _Compositor(Compositor):
-    @property
-    def full_map(self) -> CompositorMap:
-        """The last layout. Textual would compute the next here, and not see later what it moves."""
-        return self._full_map
+    """Keeps the last layout: Textual may compute the next too early, and then miss what it moves."""
+
+    full_map = property(lambda self: self._full_map)
 
 
 class DashboardScreen(Screen, inherit_bindings=False):

@@ -470,11 +470,14 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
     control = FakeControl(pauses_with_picture=True)
     app = app_for(memory_pressure.run(MIDDLE), control=control)
 
+    def shows(words: str) -> bool:
+        return words in drawn(app, "header")[0]
+
     async def script(pilot: Pilot) -> None:
         transport = app.context.transport
         await pilot.press("space")
         assert control.calls == [("pause",)] and transport.state == "paused"
-        await until(pilot, lambda: f"PAUSED at step {MIDDLE}" in drawn(app, "header")[0])
+        await until(pilot, lambda: shows(f"PAUSED at step {MIDDLE}"))
         await pilot.press("right")
         assert control.calls[1:] == [("step",)] and transport.state == "live"
         await pilot.press("left", "left", "right")
@@ -483,5 +486,25 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
         assert control.calls[3:] == [("resume",)] and transport.state == "live"
         await pilot.press("p", "space")
         assert control.calls[4:] == [("pause",), ("resume",)] and transport.state == "live"
+        await pilot.press("space", "left", "N")
+        assert control.calls[6:] == [("pause",)] and "newest" in told(app)[-1] and transport.at_end
+        await pilot.press("w", "N")
+        assert control.calls[-1] == ("step_phase",) and app.context.selection.last is not None
+        put(app, *memory_pressure.run(1).events[len(transport.recording) :])
+        await until(pilot, lambda: app.model.fold.step == MIDDLE + 1)
+        for move in ("f5", "left", "left_curly_bracket"):
+            await pilot.press(move)  # the first moves nothing: a frame explains the new moment
+            await until(pilot, lambda: f"step {app.model.fold.step} " in [*app._notifications][0].title)
+            assert told(app) == [why(app.model, None)]
+        await pilot.press("end")
+        app.show_summary(["It is over."])
+        await until(pilot, lambda: shows("FINISHED"))
+        calls = [*control.calls]
+        await pilot.press("n", "N")
+        assert control.calls == calls and "nothing" in told(app)[-1], "no pause that is not seen"
+        control.pause()
+        await until(pilot, lambda: shows("FINISHED, PAUSED"))
+        await pilot.press("space")
+        await until(pilot, lambda: shows("FINISHED  "))
 
     drive(app, script)
