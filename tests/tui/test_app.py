@@ -7,7 +7,18 @@ from threading import Thread
 
 import pytest
 from support.full_disk import REASON, files_no_larger_than
-from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, put, settle, told, until
+from support.tui.driven_app import (
+    all_drawn,
+    app_for,
+    drawn,
+    drive,
+    panel,
+    put,
+    settle,
+    told,
+    until,
+    visible,
+)
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -35,8 +46,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> N
         held = all_drawn(app)
         put(app, *shared_prefix.run(15).events[before:])
         await until(pilot, lambda: "step 20 of 35, engine runs on" in all_drawn(app))
-        assert app.context.transport.recording.head.fold.step == 35
-        assert app.model.fold.step == 20
+        assert (app.context.transport.recording.head.fold.step, app.model.fold.step) == (35, 20)
         assert drawn(app, "slots") == [row for row in drawn(app, "slots") if row in held]
         # A paused picture can get a new layout and other colours.
         await pilot.press("t")
@@ -129,21 +139,6 @@ def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix
     drive(app, script)
 
 
-def test_an_answer_has_rows_of_its_own_and_no_toast_lies_over_them(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(20))
-
-    async def script(pilot: Pilot) -> None:
-        before = panel(app, "blockmap").region
-        await pilot.press("w")
-        await until(pilot, lambda: len(app.screen.query("Toast")) == 1)
-        await settle(pilot)
-        assert told(app)[0][:20] in " ".join(drawn(app, "notice"))
-        assert not any(toast.region for toast in app.screen.query("Toast"))
-        assert panel(app, "notice").region and panel(app, "blockmap").region == before
-
-    drive(app, script)
-
-
 def test_frames_are_left_out_where_drawing_is_slow_but_no_change_is(memory_pressure, monkeypatch):
     app, draws = app_for(memory_pressure.run(20), state="paused"), []
 
@@ -168,8 +163,7 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
         for pane in app.screen.query(Panel):
             # Count painted rows; Textual keeps the unchanged ones.
             pane._segments = lambda y, id=pane.id, was=pane._segments: painted.append(id) or was(y)
-        token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
-        put(app, token)
+        put(app, ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more"))
         await until(pilot, lambda: len(painted) >= 3)
         # The slot's two rows (count and text), and no others.
         assert sorted(painted) == ["slots", "slots", "timeline"]
@@ -218,17 +212,18 @@ def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pre
             for shown in app.screen.query(Panel):  # as if it had been higher
                 shown._lines = [*shown._lines, *[(("x", "text"),)] * 30]
             await check(pilot, step)
-        for name, id in (("blocks", "blocks-map"), ("scheduler", "step-history")):
-            await app.switch_mode(name)
-            await settle(pilot)
-            assert "".join(drawn(app, id)), "a screen is drawn as soon as it is open"
+        place, tell = panel(app, "blockmap").region, partial(app.tell, "Nothing is selected.")
         for key in "1234567":
             await pilot.press(key)
             await settle(pilot)
-            tell = partial(app.tell, "Nothing is selected.")
+            assert all(shown._lines or not shown.size.height for shown in visible(app)), "at once"
             for change in (app.look_keys.why, app.close_sentences, tell, app.forget):
                 change()
                 await pilot.pause()
                 await check(pilot, (key, change))
+                notice = " ".join(drawn(app, "notice"))
+                assert all(said[:20] in notice for said in told(app))
+                assert not any(toast.region for toast in app.screen.query("Toast"))
+                assert key != "1" or panel(app, "blockmap").region == place or size == (80, 24)
 
     drive(app, script, size)
