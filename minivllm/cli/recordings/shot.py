@@ -85,7 +85,7 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
 
 async def _picture(app: DashboardApp, pilot: Pilot[None], log: str) -> str:
     drawn = asyncio.Event()
-    app.call_after_refresh(drawn.set)
+    app.screen.call_after_refresh(drawn.set)
     await drawn.wait()
     app.draw()
     for xray in app.screen.query(XRay):
