@@ -7,18 +7,7 @@ from threading import Thread
 
 import pytest
 from support.full_disk import REASON, files_no_larger_than
-from support.tui.driven_app import (
-    all_drawn,
-    app_for,
-    drawn,
-    drive,
-    panel,
-    put,
-    settle,
-    told,
-    until,
-    visible,
-)
+from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, put, settle, told, until
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -216,7 +205,7 @@ def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pre
         for key in "1234567":
             await pilot.press(key)
             await settle(pilot)
-            assert all(shown._lines or not shown.size.height for shown in visible(app)), "at once"
+            assert all(shown._lines or not shown.size.height for shown in app.screen.panels), key
             for change in (app.look_keys.why, app.close_sentences, tell, app.forget):
                 change()
                 await pilot.pause()

@@ -79,6 +79,9 @@ async def _draw(page: Page, rows: int, title: str) -> str:
         for panel in app.screen.query(".-dim"):
             panel.remove_class("-dim")
         await pilot.pause()
+        is_laid_out = asyncio.Event()
+        app.screen.call_after_refresh(is_laid_out.set)
+        await is_laid_out.wait()
         app.draw()
         for xray in app.screen.query(XRay):
             xray.move_cursor(_ALL_TILES)
