@@ -45,6 +45,7 @@ class TimeKeys:
         """Go to the live end without resuming the engine: it runs step by step."""
         self._app.context.own.to_live()
         self._state = "live"
+        self._draw()
 
     def go_on(self) -> None:
         """Go to the live end, and let the engine of this process run."""

@@ -489,11 +489,11 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
         assert control.calls[-1] == ("step_phase",) and app.context.selection.last is not None
         put(app, *memory_pressure.run(1).events[len(transport.recording) :])
         await until(pilot, lambda: app.model.fold.step == MIDDLE + 1)
-        for move in ("f5", "left", "left_curly_bracket"):
+        for move in ("f5", "left", "left_curly_bracket", "N"):
             await pilot.press(move)  # the first moves nothing: a frame explains the new moment
             now = f"step {app.model.fold.step} "
             await until(pilot, lambda now=now: now in next(iter(app._notifications)).title)
-            assert told(app) == [why(app.model, None)]
+            assert told(app)[0] == why(app.model, None)
         await pilot.press("end")
         app.show_summary(["It is over."])
         await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
