@@ -211,6 +211,8 @@ class DashboardApp(Dashboard):
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
         self.time_keys.tick()
+        if changed and self.has_answer and self.context.engine_stands:
+            self.look_keys.answer(again=True)  # the user runs it step by step
         is_live = self.context.own.state == "live"
         if self._follows and is_live and self.context.own.source.status.replaced:
             self.exit("next")  # a recording has only one engine: the new one needs a new recording

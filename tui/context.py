@@ -85,6 +85,12 @@ class Context:
         return self.control if self.behind is None else None
 
     @property
+    def engine_stands(self) -> bool:
+        """Whether the engine is paused, and the picture is live."""
+        is_live = self.transport.state == "live"
+        return is_live and self.engine is not None and self.engine.state().paused
+
+    @property
     def shows_the_end(self) -> bool:
         """Whether the results of a finished run are shown: there is nothing to pause."""
         return self.finished is not None and self.behind is None and self.transport.at_end

@@ -1,14 +1,17 @@
 """The real app, driven by keys at usual sizes: the picture, and its cost."""
 
 import asyncio
+from functools import partial
 from math import inf
 
 import pytest
-from rich.segment import Segment
 from support.full_disk import REASON, files_no_larger_than
 from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, put, settle, told, until
 from support.tui.key_seat import FakeControl
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
 
 from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
@@ -32,8 +35,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> N
         held = all_drawn(app)
         put(app, *shared_prefix.run(15).events[before:])
         await until(pilot, lambda: "step 20 of 35, engine runs on" in all_drawn(app))
-        assert app.context.transport.recording.head.fold.step == 35
-        assert app.model.fold.step == 20
+        assert (app.context.transport.recording.head.fold.step, app.model.fold.step) == (35, 20)
         assert drawn(app, "slots") == [row for row in drawn(app, "slots") if row in held]
         # A paused picture can get a new layout and other colours.
         await pilot.press("t")
@@ -127,34 +129,6 @@ def test_a_recording_that_loses_events_is_reported_in_the_top_line(shared_prefix
     drive(app, script)
 
 
-def test_an_answer_has_rows_of_its_own_and_moves_whole_panels(memory_pressure) -> None:
-    app, painted = app_for(memory_pressure.run(20)), set[int]()
-
-    async def script(pilot: Pilot) -> None:
-        before = panel(app, "blockmap").region
-        await pilot.press("w")
-        await until(pilot, lambda: len(app.screen.query("Toast")) == 1)
-        await settle(pilot)
-        assert told(app)[0][:20] in " ".join(drawn(app, "notice"))
-        assert not any(toast.region for toast in app.screen.query("Toast"))
-        assert panel(app, "notice").region and panel(app, "blockmap").region == before
-        await pilot.press("2", "w")
-        await until(pilot, lambda: panel(app, "notice").region)
-        await pilot.press("escape")
-        await until(pilot, lambda: not panel(app, "notice").region)
-        app._display = lambda _, update: update and painted.update(y for y, *_ in update.spans)
-        app.context.transport.to_step(8)
-        app.look_keys.why()
-        while not app.has_answer:
-            await asyncio.sleep(0)
-        app.draw()
-        app.screen._on_timer_update()  # it may be due before the panel asks for a new layout
-        await until(pilot, lambda: panel(app, "notice").region)
-        assert painted >= set(panel(app, "blocks-queue").region.line_range)
-
-    drive(app, script)
-
-
 def test_frames_are_left_out_where_drawing_is_slow_but_no_change_is(memory_pressure, monkeypatch):
     app, draws = app_for(memory_pressure.run(20), state="paused"), []
 
@@ -179,8 +153,7 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
         for pane in app.screen.query(Panel):
             # Count painted rows; Textual keeps the unchanged ones.
             pane._segments = lambda y, id=pane.id, was=pane._segments: painted.append(id) or was(y)
-        token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
-        put(app, token)
+        put(app, ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more"))
         await until(pilot, lambda: len(painted) >= 3)
         # The slot's two rows (count and text), and no others.
         assert sorted(painted) == ["slots", "slots", "timeline"]
@@ -189,28 +162,58 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
     drive(app, script)
 
 
+def terminal_of(app: DashboardApp) -> list[Strip]:
+    """The rows of a terminal, in which only what Textual sends is painted."""
+    rows = list[Strip]()
+
+    def display(_: Screen, update: LayoutUpdate | ChopsUpdate | None) -> None:
+        if isinstance(update, LayoutUpdate):
+            rows[:] = map(Strip.join, update.strips)
+        for y, first, last in getattr(update, "spans", ()):
+            for end, (x, part) in zip(update.chop_ends[y], update.chops[y].items(), strict=True):
+                if part is not None and x < last and end > first:
+                    part, row = part.crop(0, last - x), rows[y]
+                    rows[y] = Strip.join([row.crop(0, x), part, row.crop(x + part.cell_length)])
+
+    app._display = display
+    return rows
+
+
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 def test_rows_that_are_painted_alone_look_as_in_a_whole_picture(size, memory_pressure) -> None:
-    app = app_for(memory_pressure.run(60), state="paused")
+    app = app_for(memory_pressure.run(60))
+    terminal = terminal_of(app)
 
-    def rows() -> list[list[Segment]]:
-        return [list(strip.simplify()) for strip in app.screen._compositor.render_strips()]
+    async def check(pilot: Pilot, what: object) -> None:
+        app.draw()
+        # As if a hidden panel had asked to be painted: Textual then looks for its place.
+        app.screen._compositor._full_map_invalidated = True
+        await settle(pilot)
+        painted = [list(row.simplify()) for row in terminal]
+        for shown in app.screen.query(Panel):
+            shown.refresh()
+        await settle(pilot)
+        whole = app.screen._compositor.render_strips()
+        assert painted == [list(row.simplify()) for row in whole], what
 
     async def script(pilot: Pilot) -> None:
         for step in (3, 4, 20, 21, 60):
             app.context.transport.to_step(step)
             for shown in app.screen.query(Panel):  # as if it had been higher
                 shown._lines = [*shown._lines, *[(("x", "text"),)] * 30]
-            app.draw()
+            await check(pilot, step)
+        place, tell = panel(app, "blockmap").region, partial(app.tell, "Nothing is selected.")
+        for key in "1234567":
+            await pilot.press(key)
             await settle(pilot)
-            drawn_in_parts = rows()
-            for shown in app.screen.query(Panel):
-                shown.refresh()
-            await settle(pilot)
-            assert drawn_in_parts == rows(), step
-        for name, id in (("blocks", "blocks-map"), ("scheduler", "step-history")):
-            await app.switch_mode(name)
-            await settle(pilot)
-            assert "".join(drawn(app, id)), "a screen is drawn as soon as it is open"
+            assert all(shown._lines or not shown.size.height for shown in app.screen.panels), key
+            for change in (app.look_keys.why, app.close_sentences, tell, app.forget):
+                change()
+                await pilot.pause()
+                await check(pilot, (key, change))
+                notice = " ".join(drawn(app, "notice"))
+                assert all(said[:20] in notice for said in told(app))
+                assert not any(toast.region for toast in app.screen.query("Toast"))
+                assert key != "1" or panel(app, "blockmap").region == place or size == (80, 24)
 
     drive(app, script, size)

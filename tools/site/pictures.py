@@ -79,6 +79,7 @@ async def _draw(page: Page, rows: int, title: str) -> str:
         for panel in app.screen.query(".-dim"):
             panel.remove_class("-dim")
         await pilot.pause()
+        await app.screen.wait_for_refresh()
         app.draw()
         for xray in app.screen.query(XRay):
             xray.move_cursor(_ALL_TILES)

@@ -43,15 +43,18 @@ class EngineKeys:
             control.resume() if control.state().paused else control.pause()
 
     def _newest(self) -> EngineControl | None:
-        """Go to the newest moment. None if a paused engine was ahead: first, that is shown."""
+        """Go to the newest moment. None if the key runs nothing: it says why."""
         control, own = self._control(), self._context.own
         is_ahead = control is not None and control.state().paused and not own.at_end
+        is_over = self._context.finished is not None
         if control is not None:
             self._time.follow_steps()
             # An idle demo may get a request of its script now.
-            if not (control.pauses_with_picture or own.view.fold.requests):
+            if is_over or not (control.pauses_with_picture or own.view.fold.requests):
                 self._app.tell("There is nothing to compute: a asks the model.")
-        return None if is_ahead else control
+            elif is_ahead:
+                self._app.tell("This is the newest moment: the same key now runs the engine.")
+        return None if is_ahead or is_over else control
 
     def step(self) -> None:
         if control := self._newest():

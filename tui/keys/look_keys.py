@@ -44,8 +44,8 @@ class LookKeys:
         self._context = app.context
         self.visited: list[str] = []
         """Names of the screens that `back` returns to, newest last."""
-        self._asked: tuple | None = None
-        """The `_question` of the last answer."""
+        self._asked: tuple = None, None
+        """The `_question` of the last answer, and what it explains."""
 
     # ---- screens and panels ----
 
@@ -152,7 +152,7 @@ class LookKeys:
 
     def why(self) -> None:
         """Answer; pressed again with the same selection, close the answer."""
-        if self._app.has_answer and self._question() == self._asked:
+        if self._app.has_answer and self._question() == self._asked[0]:
             self._app.close_sentences()
         else:
             self.answer()
@@ -162,10 +162,12 @@ class LookKeys:
         is_second = getattr(self._app.focused, "id", None) == "side-b"
         return self._app.current_mode, self._context.selection.last, is_second
 
-    def answer(self) -> None:
-        """Explain what is selected now, at this moment."""
-        *_, is_second = self._asked = self._question()
-        context, asked = self._context, self._app.dashboard_screen.asked()
+    def answer(self, *, again: bool = False) -> None:
+        """Explain what is selected, at this moment; `again`: not what a key has selected since."""
+        question, context = self._question(), self._context
+        if not again or question[1] in (None, self._asked[0][1]):
+            self._asked = question, self._app.dashboard_screen.asked()
+        (*_, is_second), asked = self._asked
         model = context.second.view if is_second else self._app.model
         is_race, said = context.race is not None and context.behind is not None, ""
         if is_race and asked is None and context.transport.at_end:

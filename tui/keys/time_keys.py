@@ -32,7 +32,7 @@ class TimeKeys:
         """Draw; if the answer to `w` is open, answer for the new moment."""
         self._app.draw()
         if self._app.has_answer:
-            self._app.look_keys.answer()
+            self._app.look_keys.answer(again=True)
 
     def tick(self) -> None:
         """Let an engine that pauses with the picture run only while the picture is live."""
@@ -45,6 +45,7 @@ class TimeKeys:
         """Go to the live end without resuming the engine: it runs step by step."""
         self._app.context.own.to_live()
         self._state = "live"
+        self._draw()
 
     def go_on(self) -> None:
         """Go to the live end, and let the engine of this process run."""
@@ -66,11 +67,9 @@ class TimeKeys:
         return is_over
 
     def toggle(self) -> None:
-        if self._says_the_end():
-            return
         if self._paused_engine is not None:
             self.go_on()
-        else:
+        elif not self._says_the_end():
             self.run(Transport.toggle)
 
     def step(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
+from textual._compositor import Compositor
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -22,6 +23,12 @@ from minivllm.tui.widgets.frame.sentences import Notice
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 
+class _Compositor(Compositor):
+    """Keeps the last layout: Textual may compute the next too early, and then miss what it moves."""
+
+    full_map = property(lambda self: self._full_map)
+
+
 class DashboardScreen(Screen, inherit_bindings=False):
     NAME: ClassVar[str]
     KIND: ClassVar[TargetKind | None] = None
@@ -36,7 +43,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def __init__(self, context: Context) -> None:
         super().__init__()
-        self.context = context
+        self.context, self._compositor = context, _Compositor()
         self.narrator, self.keybar = Narrator(id="narrator"), KeyBar(id="keybar")
         self.notice = Notice(id="notice").add_class("-away")
         self.has_panels = False

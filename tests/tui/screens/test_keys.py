@@ -483,5 +483,26 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
         assert control.calls[3:] == [("resume",)] and transport.state == "live"
         await pilot.press("p", "space")
         assert control.calls[4:] == [("pause",), ("resume",)] and transport.state == "live"
+        await pilot.press("space", "left", "N")
+        assert control.calls[6:] == [("pause",)] and "newest" in told(app)[-1] and transport.at_end
+        await pilot.press("w", "N")
+        assert control.calls[-1] == ("step_phase",) and app.context.selection.last is not None
+        put(app, *memory_pressure.run(1).events[len(transport.recording) :])
+        await until(pilot, lambda: app.model.fold.step == MIDDLE + 1)
+        for move in ("f5", "left", "left_curly_bracket", "N"):
+            await pilot.press(move)  # the first moves nothing: a frame explains the new moment
+            now = f"step {app.model.fold.step} "
+            await until(pilot, lambda now=now: now in next(iter(app._notifications)).title)
+            assert told(app)[0] == why(app.model, None)
+        await pilot.press("end")
+        app.show_summary(["It is over."])
+        await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
+        control.calls.clear()
+        await pilot.press("n", "N")
+        assert control.calls == [] and "nothing" in told(app)[-1], "no pause that is not seen"
+        control.pause()
+        await until(pilot, lambda: "FINISHED, PAUSED" in drawn(app, "header")[0])
+        await pilot.press("space")
+        assert control.calls[-1] == ("resume",)
 
     drive(app, script)

@@ -49,13 +49,8 @@ class Header(Panel, can_focus=False):
         row.put("", width=row.room)
         row.room += cell_len(badge[0]) + 2
         text, style = badge
-        return [row.put(" ").put(text, style, target=self._cure()).put(" ").line()]
-
-    def _cure(self) -> str:
-        """Run the command that undoes what the badge says."""
-        transport, control = self.context.transport, self.context.engine
-        stands = control is not None and control.state().paused and transport.state == "live"
-        return f"app.command('{'engine.pause' if stands else 'time.toggle'}')"
+        cure = "engine.pause" if self.context.engine_stands else "time.toggle"
+        return [row.put(" ").put(text, style, target=f"app.command('{cure}')").put(" ").line()]
 
     def _badge(self, width: int) -> Span:
         if self.context.start is not None:
@@ -72,13 +67,13 @@ class Header(Panel, can_focus=False):
             text = next((text for text in words if text and cell_len(text) <= room), "SOURCE LOST")
             return f" {text} ", "bad*!"
         if self.context.shows_the_end:
-            return " FINISHED ", "good*!"
+            return f" FINISHED{', PAUSED' * self.context.engine_stands} ", "good*!"
         match transport.state:
             case "paused" if not transport.is_over:
                 return f" {self._paused(width)} ", "warn*!"
             case "playing":
                 return f"▶ {transport.speed:g}×{behind}", "accent*"
-        if control is not None and control.state().paused:
+        if self.context.engine_stands:
             return f" {self._paused(width)} ", "warn*!"
         match status.state:
             case "indexing":

@@ -81,7 +81,9 @@ class KeyBar(Panel, can_focus=False):
             if pauses_alone or context.finished is not None:
                 hidden |= {"engine.phase", "engine.step"}
         if context.shows_the_end:
-            hidden |= {"time.toggle", "time.step", "time.live"}
+            hidden |= {"time.step", "time.live"}
+            if not context.engine_stands:
+                hidden.add("time.toggle")
         if pauses_alone and control.state().paused:
             add("engine.pause", label="Resume engine")
         if self.app.has_sentences:

@@ -48,9 +48,9 @@ class Narrator(Panel, can_focus=False):
 
     def _motion(self) -> str | None:
         """How the picture moves; None while it stands still."""
-        transport, engine = self.context.transport, self.context.engine
+        transport = self.context.transport
         if transport.state == "live":
-            stops = transport.quiet_seconds >= 1 or (engine is not None and engine.state().paused)
+            stops = transport.quiet_seconds >= 1 or self.context.engine_stands
             return None if stops or self.context.shows_the_end else "live"
         return None if transport.state == "paused" else "playing"
 

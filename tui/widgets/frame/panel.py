@@ -109,9 +109,7 @@ class Panel(Widget, can_focus=True):
     def show(self, model: DashboardModel) -> None:
         """Draw the model, and let Textual repaint the rows that changed."""
         self._model = model
-        # Painted before it has its place, a panel would hide from Textual which panels it moves.
-        is_shown = self.display and self.is_attached
-        if not is_shown or self not in self.screen._compositor.visible_widgets:
+        if not self.display or not self.is_attached:
             return
         gutter, whole = self.gutter, self.outer_size
         width, height = whole.width - gutter.width, whole.height - gutter.height
