@@ -19,6 +19,7 @@ PARTS: Mapping[str, Options] = {
     "sequential": {"batching": "sequential"},
     "paged": {"kv_cache_allocator": "paged"},
     "contiguous": {"kv_cache_allocator": "contiguous"},
+    "no-prefix-caching": {"enable_prefix_caching": False},
     "chunked": {"enable_chunked_prefill": True},
     "unchunked": {"enable_chunked_prefill": False},
     "kv-float32": {"kv_cache_dtype": "auto"},
@@ -29,8 +30,7 @@ PARTS: Mapping[str, Options] = {
     "ngram": {"speculative_config": {"method": "ngram", **_LOOKUP}},
     # Only a draft model of the same vocabulary can be right, so there is no default.
     "draft_model": {"speculative_config": None},
-    # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic
-    # batching often have such a delay.
+    # Visible next to a step's time, but short enough for a user: servers often have such a delay.
     "delay": {"batch_delay": 0.05},
     "slots-x2": {"max_num_seqs": _twice},
     # Memory is given in blocks (a race), or in bytes (`compare`).
@@ -62,8 +62,7 @@ def parse_configuration(
 
     drafts: a `SpeculativeConfig`, which the part of its method (`ngram`, `draft_model`) stands for
     """
-    options: dict[str, object] = {}
-    chosen_by: dict[str, str] = {}
+    options, chosen_by = dict[str, object](), dict[str, str]()
     for part in name.split("+"):
         if part not in parts:
             raise ConfigError(f"{name!r} has the unknown part {part!r}: use {', '.join(parts)}.")

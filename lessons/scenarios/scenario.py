@@ -68,6 +68,8 @@ class Scenario:
     """`EngineConfig` fields that differ from their defaults."""
     waves: tuple[tuple[ScenarioRequest, ...], ...]
     """Requests in order of arrival. A wave starts when the previous one has ended."""
+    sides: tuple[str, str] = ("static+contiguous", "continuous+paged")
+    """What `compare` runs by default: names of configurations which differ in this scenario."""
 
     @property
     def arrivals(self) -> tuple[ScenarioRequest, ...]:

@@ -57,6 +57,7 @@ SHARED_PREFIX = Scenario(
             _ask("hana", "Why does ice float on water?", 96, system=_TEACHER),
         ),
     ),
+    sides=("paged+no-prefix-caching", "paged"),
 )
 
 BURST = Scenario(
@@ -169,6 +170,7 @@ TWO_MEMORIES = Scenario(
             _ask("ivo", "What is a rainbow?", 48),
         ),
     ),
+    sides=("evict", "offload"),
 )  # fmt: skip
 
 _BOAT = (
@@ -197,6 +199,8 @@ PARALLEL_SAMPLING = Scenario(
             _draw("cleo", _MARKET, 64, 24),
         ),
     ),
+    # Contiguous memory cannot share blocks.
+    sides=("sequential", "continuous"),
 )
 
 BEAMS = Scenario(
@@ -214,6 +218,7 @@ BEAMS = Scenario(
         ),
         (_search("cleo", "What is a good title for a book about the sea?", 56),),
     ),
+    sides=("sequential", "continuous"),
 )
 
 
@@ -246,6 +251,7 @@ SPECULATION = Scenario(
             ask("hana", "Write a JSON record for Hana, 27, from Tokyo.", after_steps=64),
         ),
     ),
+    sides=("plain", "ngram"),
 )
 
 _WORD = {"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}

@@ -31,8 +31,8 @@ class ContiguousKVCacheManager(KVCacheManager):
         if self._num_reserved > len(pool.blocks):
             raise ConfigError(
                 f"The contiguous allocator reserves max_model_len ({max_model_len} tokens,"
-                f" {self._num_reserved} blocks) for each sequence, but the KV cache has"
-                f" {len(pool.blocks)} blocks: lower max_model_len or add blocks."
+                f" {self._num_reserved} blocks) for each sequence, but there are {len(pool.blocks)}: lower it,"
+                " or raise num_gpu_blocks_override or kv_cache_memory_bytes."
             )
 
     def table_length(self, num_tokens: int) -> int:

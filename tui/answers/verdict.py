@@ -65,6 +65,8 @@ def why_faster(first: Fold, second: Fold, times: float, names: str) -> str:
         return f"{b.spec_decode_num_accepted_tokens:,} drafts of {faster} were right"
     if found > 0:
         return f"{faster} found {plural(found, 'more token')} in its prefix cache"
+    if loaded < 0:
+        return f"{slower} loaded {plural(-loaded, 'token')}, which took longer than it saved"
     if old.num_cpu_blocks != new.num_cpu_blocks:
         return "no prompt came back after its blocks were evicted, so nothing was loaded"
     shorter = " shorter ones" if slow.step < fast.step else ""

@@ -4,8 +4,7 @@
 
 Every number is computed from recordings of both sides. Their KV caches have the same bytes; with
 another `kv_cache_dtype` these are more blocks.
-On a CPU all times are processor time of the engine's thread, which hardly depends on how busy the
-machine is.
+On a CPU all times are processor time of the engine's thread: other programs hardly change it.
 """
 
 import argparse
@@ -30,6 +29,7 @@ from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
 from minivllm.lab.compare.trace import AGENTS, TRACE_NAMES, fitted, make_trace
 from minivllm.lab.plot import check_plot
 from minivllm.lessons.scenarios.scenario import Scenario
+from minivllm.lessons.scenarios.scenarios import BURST, SCENARIOS
 from minivllm.tui.answers.verdict import why_faster
 
 _ROWS = (
@@ -55,8 +55,8 @@ TIME_OF = {"processor": "processor time", "wall": "time"}
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
-    parser.add("--b B", "the other side", default="continuous+paged")
+    parser.add("--a A", f"parts of {', '.join(PARTS)}, joined by + (default: the scenario's)")
+    parser.add("--b B", "the other side (default: the scenario's)")
     which = "the requests (default: burst, or agents with the part offload)"
     parser.add("--scenario", which, choices=TRACE_NAMES)
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
@@ -71,6 +71,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    a, b = SCENARIOS.get(args.scenario, BURST).sides
+    args.a, args.b = args.a or a, args.b or b
     sides = _parse_sides(args)
     if args.plot is not None:
         check_plot(Path(args.plot))
@@ -113,10 +115,9 @@ def _parse_sides(args: argparse.Namespace) -> list[Configuration]:
     drafts = args.speculative_config
     sides = [parse_configuration(name, drafts) for name in (args.a, args.b)]
     if drafts and drafts not in [side.options.get("speculative_config") for side in sides]:
-        part = drafts.method
         raise ConfigError(
-            f"--speculative-config has the method {part}, but neither side has the part {part}:"
-            f" use, for example, --a plain --b {part}."
+            "--speculative-config needs a side that has its method as a part:"
+            f" use, for example, --a plain --b {drafts.method}."
         )
     return sides
 

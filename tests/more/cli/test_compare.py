@@ -55,6 +55,7 @@ def test_a_model_that_drafts_for_itself_is_always_right_and_needs_fewer_steps(ca
         # Less than one reservation of 512 tokens.
         ("--scenario burst --kv-budget 163840", "reserves max_model_len"),
         ("--scenario burst --kv-budget 1", "raise --kv-budget"),
+        ("--a static+contiguous --scenario shared-prefix", "or --kv-budget"),
     ],
 )
 def test_a_side_that_cannot_run_is_refused_before_any_runs(capsys, tmp_path, arguments, sentence):

@@ -47,3 +47,6 @@ def test_every_scenario_fits_every_model(name, subtests):
             trace = fitted(trace, model.config.max_position_embeddings)
             check_trace(EngineConfig(model=name, **trace.options), model, trace)
             assert all(request.params.max_tokens >= 1 for request in trace.arrivals)
+            for side in map(parse_configuration, trace.sides):
+                config = EngineConfig(model=name, **side.options_for(trace.options))
+                check_trace(config, model, trace)

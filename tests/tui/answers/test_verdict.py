@@ -18,6 +18,7 @@ from minivllm.tui.answers.verdict import verdict, why_faster
         ({}, {"num_preemptions": 3}, "preempted 3 times"),
         ({"num_blocks": 11}, {"num_preemptions": 3}, "requests waited for them, and 3 more pre"),
         ({}, {"external_prefix_cache_hits": -3}, "computed 3 tokens again, which"),
+        ({}, {"external_prefix_cache_hits": 3}, "loaded 3 tokens, which took longer"),
         ({}, {}, "took 1 step"),
     ],
 )
