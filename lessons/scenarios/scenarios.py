@@ -251,7 +251,6 @@ SPECULATION = Scenario(
             ask("hana", "Write a JSON record for Hana, 27, from Tokyo.", after_steps=64),
         ),
     ),
-    sides=("plain", "ngram"),
 )
 
 _WORD = {"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}
