@@ -31,8 +31,8 @@ class ContiguousKVCacheManager(KVCacheManager):
         if self._num_reserved > len(pool.blocks):
             raise ConfigError(
                 f"The contiguous allocator reserves max_model_len ({max_model_len} tokens,"
-                f" {self._num_reserved} blocks) for each sequence, but there are"
-                f" {len(pool.blocks)}: lower it, or raise num_gpu_blocks_override or kv_cache_memory_bytes."
+                f" {self._num_reserved} blocks) for each sequence, but has {len(pool.blocks)}:"
+                " lower it, or raise num_gpu_blocks_override or kv_cache_memory_bytes."
             )
 
     def table_length(self, num_tokens: int) -> int:
