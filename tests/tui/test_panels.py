@@ -161,13 +161,6 @@ def test_trouble_is_shown_first_and_never_left_out(shared_prefix) -> None:
     assert "1 INVARIANT VIOLATION" in row and "12 EVENTS LOST" in row
 
 
-@pytest.mark.parametrize(("width", "said"), [(49, "↺{}"), (105, "{} preempted")])
-def test_preemptions_are_counted_on_a_top_line_of_every_width(memory_pressure, width, said) -> None:
-    model = folded(memory_pressure.run())
-    said = said.format(model.fold.counters.num_preemptions)
-    assert said in rows(Header(), model, width, 1)[0]
-
-
 def test_the_top_line_and_the_map_count_bytes_if_the_header_has_their_sizes(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
     assert "iB" not in rows(Header(), model, 200, 1)[0] + BlockMap().title(model, 120)
