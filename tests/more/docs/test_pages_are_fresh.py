@@ -6,7 +6,9 @@ import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.tool_modules import load_tool
 
+from minivllm.lab.playground.exercise import exercises_here
 from minivllm.lab.race.recorded import read_recorded_run
+from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.course.library import lessons
 from minivllm.server.metrics.router import EngineMetrics
 
@@ -27,11 +29,18 @@ def test_a_page_is_what_the_code_makes_today(page):
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
-def test_the_recordings_of_a_page_are_what_its_lesson_does_today(lesson):
+def test_a_topic_has_a_drawing_and_the_recordings_that_its_lesson_makes_today(lesson):
+    page = TOOL.DOCS / f"learn/{lesson.name}.md"
+    assert f"(../assets/diagrams/idea-{lesson.name}.svg)" in page.read_text(encoding="utf-8")
     for name, make in TOOL.played(lesson).files.items():
         if name.endswith(".jsonl"):  # pictures take minutes
             committed = (TOOL.DOCS / "assets" / name).read_text(encoding="utf-8")
             assert committed == make(), f"`make docs-pages ONLY={lesson.number}` writes it again"
+
+
+def test_the_page_of_the_playground_counts_the_exercises_that_it_checks():
+    page = (TOOL.DOCS / "playground.md").read_text(encoding="utf-8")
+    assert f"no tensors, {len(exercises_here())} of {len(exercises())}." in page
 
 
 def test_every_metric_is_in_the_tables_of_the_page_on_observability_with_its_meaning():

@@ -3,6 +3,7 @@
 from support.tui.shown import ends_of_steps, rows
 
 from minivllm.tui.widgets.events.eventlog import EventLog
+from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.requests.waiting import Waiting
 from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.step_detail import StepDetail
@@ -20,3 +21,5 @@ def test_a_reason_takes_a_second_row_rather_than_be_cut(memory_pressure) -> None
             for width in WIDTHS:
                 assert not [row for row in rows(panel, model, width, 200) if "…" in row]
     assert num_preemptions > 2
+    short, long = (rows(Header(), model, width, 1)[0] for width in (49, 105))
+    assert f"↺{num_preemptions}" in short and f"{num_preemptions} preempted" in long

@@ -128,7 +128,7 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "drafts": "{method} {num_speculative_tokens}".format_map(drafts) if drafts else "off",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
-        "blocks": f"{header.num_usable_blocks:,} of {header.block_size}",
+        "blocks": f"{header.num_usable_blocks:,} × {header.block_size} tokens",
         "host": f"{header.num_cpu_blocks:,} blocks" if header.num_cpu_blocks else "none",
         "model": header.model,
         "weights": header.weights or None,

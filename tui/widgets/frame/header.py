@@ -33,8 +33,8 @@ class Header(Panel, can_focus=False):
         " of resumed sequences. The right end says LIVE, PAUSED, or that the engine runs on while"
         " the picture is paused. Blocks are in use, cached (free,"
         " but a prompt can still hit them) or empty; on a wide line, the memory of those in use."
-        " weights: how many bytes of them a step reads, for one sequence as for many. A click on"
-        " a number opens a screen with details; a click on the right end pauses or plays the"
+        " weights: how many bytes of them a step reads, for one sequence as for many. On a narrow"
+        " line, ↺ counts preemptions. A click on a number opens a screen with details; a click on the right end pauses or plays the"
         " picture, or resumes the engine."
     )
 
@@ -147,6 +147,11 @@ class Header(Panel, can_focus=False):
                 (f"/{model.header.num_usable_blocks:,} blocks", "muted"),
             ]
         yield _opens("blocks", (label, "muted"), *counts)
+        # Without preemptions, the zero gives way to the bytes of weights that a step reads.
+        preempted = _opens("requests", *_count(counters.num_preemptions, "preempted"))
+        if counters.num_preemptions:
+            short = _opens("requests", (f"↺{counters.num_preemptions:,}", "text*"))
+            yield preempted if width >= _ROOM_FOR_BLOCKS else short
         if not side and (rate := model.rate()) is not None:
             is_timed = model.pace.is_timed  # looking for pauses takes a good part of a frame
             unit = "step" if not is_timed else "s, slowed" if model.is_slowed() else "s"
@@ -154,10 +159,6 @@ class Header(Panel, can_focus=False):
         if hits is not None:
             where = " of new prompts" * (width >= _ROOM_FOR_LABELS or counters.num_preemptions > 0)
             yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"), (where, "muted"))
-        # Without preemptions, the zero gives way to the bytes of weights that a step reads.
-        preempted = _opens("requests", *_count(counters.num_preemptions, "preempted"))
-        if counters.num_preemptions:
-            yield preempted
         if width >= _ROOM_FOR_LABELS and (num_bytes := model.header.bytes_per_token):
             yield [("weights ", "muted"), (format_memory(num_bytes), "text*"), ("/step", "muted")]
         if block_bytes := model.header.block_bytes:
