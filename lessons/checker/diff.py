@@ -10,7 +10,7 @@ from typing import NamedTuple
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.lines import decode_line
 from minivllm.lessons.checker.cases.traces import write_recording
-from minivllm.lessons.checker.report import event_of
+from minivllm.lessons.checker.report import broken_promise, event_of
 from minivllm.lessons.checker.result import Result
 from minivllm.text import clean
 from minivllm.tui.state.decisions import sentence_of
@@ -39,8 +39,14 @@ def write_difference(result: Result, folder: Path) -> Difference:
     write_recording(found.case, found.actual, yours)
     step = event_of(found.expected[min(found.index, len(found.expected) - 1)])["step"]
     ours, own = (_told(lines, found.index) for lines in (found.expected, found.actual))
+    events = [event for event in map(event_of, found.actual[found.index :]) if event is not None]
+    promises = [broken_promise(event) for event in events]
     stops = "" if found.failure is None else f" Yours stops: {found.failure.text}."
+    if broken := next(filter(None, promises), None):
+        stops = f" Yours {broken}."
     sentence = f"Step {step}: the engine: {ours}; yours: {own}.{stops}"
+    if broken and promises[0]:  # the difference is the broken promise itself
+        sentence = f"Step {step}: yours {broken}."
     return Difference(engine, yours, step, clean(sentence))
 
 

@@ -103,7 +103,13 @@ def _readable(line: str) -> str:
 
 def words_of(event: dict[str, object]) -> str:
     fields = (f"{name}={value}" for name, value in event.items() if name not in _ENVELOPE)
-    return f"step {event['step']}: {event['ev']} {' '.join(fields)}"
+    what = broken_promise(event) or f"{event['ev']} {' '.join(fields)}"
+    return f"step {event['step']}: {what}"
+
+
+def broken_promise(event: dict[str, object]) -> str | None:
+    """What a violated invariant means, without the objects in the event's details."""
+    return f"breaks a promise: {event['name']}" if event["ev"] == "invariant.violated" else None
 
 
 def event_of(line: str) -> dict[str, object] | None:

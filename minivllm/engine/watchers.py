@@ -26,6 +26,7 @@ from minivllm.events.bus import EventBus
 from minivllm.events.state import SequenceGrammar
 from minivllm.runtime.step_result import WATCH_NOTHING, DecodeSample, StepResult, TokenWatch, Watch
 from minivllm.speculation.verify import Drawn, Verified
+from minivllm.text import short_name
 
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
@@ -117,14 +118,13 @@ class TokenNames:
             return ""
 
 
-def _unfinished(seq_id: str, requests: Mapping[str, Request], wish: str) -> Sequence:
+def _unfinished(seq_id: str, requests: Mapping[str, Request]) -> Sequence:
     request = requests.get(seq_id.rpartition(".")[0])
     for sequence in () if request is None else request.sequences:
         if sequence.seq_id == seq_id and not sequence.is_finished:
             return sequence
-    raise InvalidRequestError(
-        f"There is no unfinished sequence {seq_id!r} to {wish}: choose a running one."
-    )
+    name = short_name(seq_id)
+    raise InvalidRequestError(f"There is no unfinished sequence {name!r}: choose a running one.")
 
 
 class KernelTracer:
@@ -147,7 +147,7 @@ class KernelTracer:
 
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
         """Trace a sequence's next decode. `InvalidRequestError` if it is unknown or has ended."""
-        sequence = _unfinished(seq_id, requests, "trace")
+        sequence = _unfinished(seq_id, requests)
         if sequence not in self.asked:
             self.asked.append(sequence)
 
@@ -203,7 +203,7 @@ class TokenExplainer:
 
     def watch(self, seq_id: str, on: bool, requests: Mapping[str, Request]) -> None:
         """Start or stop explaining a sequence. `InvalidRequestError` if it is unknown or ended."""
-        sequence = _unfinished(seq_id, requests, "explain")
+        sequence = _unfinished(seq_id, requests)
         request = sequence.request
         target = request if request.params.use_beam_search else sequence
         (self._watched.add if on else self._watched.discard)(target)

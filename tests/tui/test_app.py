@@ -75,6 +75,8 @@ def test_the_summary_is_shown_after_the_last_event_until_more_work_comes(shared_
         assert not [top for top in tops if "…" in top], "a figure that does not fit is left out"
         assert " ".join(rest).split() == " ".join(sentences).split()
         assert "R race" in keys and "q leave" in keys and "7 how" not in keys, "none is explained"
+        said, cut = map(text_of, panel(app, "summary").lines(app.model, 60, 2))
+        assert "…" in said and "q leave" in cut and "lesson 0" in keys and "lesson" not in cut
         app.model.explanations.judged["r0.0"] = []
         await pilot.press("space")
         await settle(pilot)

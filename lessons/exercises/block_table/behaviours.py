@@ -33,10 +33,8 @@ def counts_blocks(case: Case) -> Lines:
     """
     manager = manager_of(1, case["block_size"])
     for tokens in case["tokens"]:
-        yield (
-            f"{tokens} tokens in blocks of {case['block_size']}: {manager.num_blocks_for(tokens)!r}"
-            " blocks"
-        )
+        size, number = case["block_size"], manager.num_blocks_for(tokens)
+        yield f"in blocks of {size}: num_blocks_for({tokens}) is {number!r}"
 
 
 @behaviour(task=2, cases=growths)

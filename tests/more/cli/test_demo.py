@@ -3,11 +3,14 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import main
+from minivllm.cli.loading import load_engine
+from minivllm.cli.serving import demo
 from minivllm.core.invariants import Violation
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import BeamPruned, BeamsFound, RequestFinished
@@ -49,6 +52,17 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(name, capsys, tmp_path)
     ended = [event for event in events if isinstance(event, RequestFinished)]
     assert captured.err.count("finishes") == len(ended) >= result["finished_requests"]
     assert captured.err.count("is preempted") == result["preemptions"]
+
+
+def test_with_slow_the_run_stops_once_at_each_first(monkeypatch):
+    stops = []
+    headless = lambda self, _, config, __: self.run_headless(load_engine(config)) or ""  # noqa: E731
+    monkeypatch.setattr(demo._Demo, "run_in_dashboard", headless)
+    monkeypatch.setattr(demo, "terminal_attached", lambda: True)
+    monkeypatch.setattr(demo, "time", Mock(sleep=stops.append))
+    for slow, num_stops in (("0", 0), ("0.0001", 2)):  # preempted and evicted at once; ended
+        assert main([*DEMO[:-1], "--scenario", "memory-pressure", "--slow", slow]) == 0
+        assert stops == [demo.SECONDS_AT_A_FIRST] * num_stops
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_a_refusal_of_the_engine_arrives_as_one_sentence():
         for press, sentence in (
             (lambda: control.set_option("max_num_seqs", 0), "whole number, at least 1"),
             (lambda: control.set_option("seed", 3), "cannot be changed while the engine runs"),
-            (lambda: control.trace_kernel("nobody.0"), "no unfinished sequence 'nobody.0'"),
+            (lambda: control.trace_kernel("nobody.0"), "no unfinished sequence 'nobody'"),
             (lambda: control.explain_tokens("nobody.0", True), "no unfinished sequence"),
         ):
             press()

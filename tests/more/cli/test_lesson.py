@@ -74,6 +74,10 @@ def test_leaving_the_dashboard_says_the_place_and_how_to_go_on(progress, monkeyp
         Progress(progress).note_page("block-tables", page, last)
         assert main(["lesson", "4"]) == 0
         assert capsys.readouterr().err.splitlines()[-1] == f"Lesson 4: {said}"
+    Progress(progress).note_page("batching", 2, False)
+    ends = iter((lesson.NEXT, None))  # enter at the end of lesson 4, then q in the next one
+    monkeypatch.setattr(lesson, "Starting", lambda build: Mock(result=next(ends)))
+    assert main(["lesson", "4"]) == 0 and "Lesson 5: at page 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,21 @@ def test_a_mistake_in_other_code_gets_its_hint_a_smallest_case_and_two_recording
     calls = [line.partition("(")[0] for line in found.expected if not line.startswith(" ")]
     assert calls == ["pop_free_block", "cache_block", "release"]
     found = write_difference(result, tmp_path / "diff")
-    a, b = (
-        [json.loads(line) for line in path.read_text().splitlines()]
-        for path in (found.engine, found.yours)
-    )
+    a, b = ([*map(json.loads, path.read_text().splitlines())] for path in found[:2])
     first = next(i for i, (left, right) in enumerate(zip(a, b, strict=False)) if left != right)
     assert first > 1 and a[first]["step"] == found.step and f"Step {found.step}: " in found.sentence
     recording = Recording(found.engine)
     assert recording.last_step >= found.step
     recording.close()
+
+
+def test_a_broken_promise_is_told_without_the_engines_objects(tmp_path):
+    exercise = find_exercise("block-table")
+    (wrong,) = (known for known in exercise.mistakes if known.name == "always_one_more")
+    (file := tmp_path / "wrong.py").write_text(wrong.source(exercise.source))
+    told = write_difference(check(exercise, file, patience=20), tmp_path).sentence
+    promise = "breaks a promise: a block table has the length that its tokens need."
+    assert told == f"Step 2: yours {promise}"
 
 
 @pytest.mark.slow

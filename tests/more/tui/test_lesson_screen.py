@@ -65,6 +65,8 @@ def test_a_lesson_is_read_and_answered_to_its_end():
         await press(pilot, "b")
         await until(pilot, lambda: "Go on" in keys_of(app))
         assert all("".join(drawn(app, panel.id)).isascii() for panel in visible(app))
+        await press(pilot, "space", "enter")
+        assert app.return_value == "next", "the command opens the next lesson"
 
     drive(app, script, (80, 24))
 

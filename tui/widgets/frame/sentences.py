@@ -17,6 +17,7 @@ _NEXT = (
     ("app.quit", "leave"),
 )
 """(command id, what it does), at the end of a run."""
+_AFTER = "Next: minivllm lesson 0"
 
 
 class Scrolled(Panel):
@@ -94,8 +95,13 @@ class Summary(Sentences, can_focus=False):
             self._summary = summary
             self.refresh(layout=True)
 
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        """The row of keys is always the last one, however few rows an answer leaves."""
+        *said, keys = self.rows(width)
+        return [*self.window(said, width, height - 1), keys]
+
     def rows(self, width: int) -> list[Line]:
-        """The figures that fit into one row, then the sentences."""
+        """The figures that fit into one row, the sentences, and the keys."""
         figures = Row(width).put(" ")
         for (number, label), style in zip(self._summary.figures, _STYLES, strict=False):
             if width_of(f"{number} {label}") <= figures.room:
@@ -111,6 +117,8 @@ class Summary(Sentences, can_focus=False):
             action = f"app.command('{command_id}')"
             keys.put(self.screen.bound[command_id].key_display, "accent*", target=action)
             keys.put(f" {words}   ", "muted", target=action)
+        if width_of(_AFTER) <= keys.room:
+            keys.put(_AFTER, "muted")
         head = [figures.line()] if self._summary.figures else []
         return [*head, *sentences, keys.line()]
 
