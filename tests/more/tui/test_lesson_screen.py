@@ -110,7 +110,7 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
         assert keys_of(app)["Lesson"] == "0"
         await pilot.press("0")
         await until(pilot, lambda: app.current_mode == "lesson")
-        await pilot.resize_terminal(40, 8)
+        await pilot.resize_terminal(40, 7)
         await until(pilot, lambda: panel(app, "lesson-text").num_hidden)
         first = drawn(app, "lesson-text")
         await press(pilot, "down")
