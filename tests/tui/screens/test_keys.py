@@ -479,6 +479,9 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
         assert control.calls[1:] == [("step",)] and transport.state == "live"
         await pilot.press("left", "left", "right")
         assert control.calls[2:] == [("pause",)], "in the past, steps move only the picture"
+        transport.play()
+        assert app.dashboard_screen.keybar.wanted()["time.toggle"] == "Pause", "it plays the past"
+        transport.pause()
         await pilot.press("end")
         assert control.calls[3:] == [("resume",)] and transport.state == "live"
         await pilot.press("p", "space")
@@ -494,6 +497,8 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
             now = f"step {app.model.fold.step} "
             await until(pilot, lambda now=now: now in next(iter(app._notifications)).title)
             assert told(app)[0] == why(app.model, None)
+        await pilot.press("g", "9", "enter")
+        await until(pilot, lambda: "step 9 " in next(iter(app._notifications)).title)
         await pilot.press("end")
         app.show_summary(["It is over."])
         await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
