@@ -87,8 +87,6 @@ def test_commands_to_type_repeat_the_folder(home, capsys):
         assert main(["exercise", "start", "block-table", *option]) == status
         told = " ".join("".join(capsys.readouterr()).split())
         assert f"exercise {action} block-table {shlex.join(option)}" in told
-    main(["exercise", "start", "block-table"])
-    assert "--workspace" not in capsys.readouterr().out
 
 
 def test_in_a_terminal_lines_break_between_words(home, capsys, monkeypatch):
