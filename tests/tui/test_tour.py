@@ -81,7 +81,6 @@ def test_a_tour_watches_what_it_selects_so_its_last_stop_has_a_choice(memory_pre
         side = app_for(memory_pressure.run()).context.transport
         app.context.behind, app.context.transport = (app.context.transport, None), side
         side.play()
-        control.pause()
         assert app.dashboard_screen.keybar.wanted()["time.toggle"] == "Pause", "the race plays"
         await pilot.press("7")
         watched = app.context.selection.seq_id
