@@ -492,7 +492,7 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
         put(app, *memory_pressure.run(1).events[len(transport.recording) :])
         await until(pilot, lambda: app.model.fold.step == MIDDLE + 1)
         for move in ("f5", "left", "left_curly_bracket", "g 9 enter", "N"):
-            await pilot.press(*move.split())  # the first moves nothing: a frame explains the new moment
+            await pilot.press(*move.split())  # f5 moves nothing: a frame explains it
             now = f"step {app.model.fold.step} "
             await until(pilot, lambda now=now: now in next(iter(app._notifications)).title)
             assert told(app)[0] == why(app.model, None)
