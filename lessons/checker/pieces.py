@@ -36,7 +36,7 @@ def collect(workspace: Workspace, done: Mapping[str, ExerciseProgress]) -> Colle
         elif digest_of(exercise, file) == entry.passed_file:
             found.pieces.append((exercise, file))
         else:
-            again = f"`minivllm exercise check {exercise.name}` checks it again"
+            again = f"`{workspace.command('check', exercise)}` checks it again"
             found.left_out[exercise.name] = f"it has changed since it passed: {again}"
     return found
 

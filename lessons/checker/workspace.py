@@ -5,6 +5,7 @@ work is never overwritten: `start` raises an error, and `reset` keeps the old fi
 """
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from minivllm.lessons.checker.holes import stub
 class Workspace:
     def __init__(self, root: Path | None = None) -> None:
         self.root = (root or default_root()).expanduser().absolute()
+        self._option = "" if root is None else f" --workspace {shlex.quote(str(root))}"
+
+    def command(self, action: str, exercise: Exercise) -> str:
+        """What to type for this exercise in this folder."""
+        return f"minivllm exercise {action} {exercise.name}{self._option}"
 
     def folder(self, exercise: Exercise) -> Path:
         return self.root / exercise.name
@@ -33,7 +39,7 @@ class Workspace:
     def submission(self, exercise: Exercise) -> Path:
         """The file. Raises `ExerciseError` if the exercise is not started."""
         if not self.is_started(exercise):
-            start = f"`minivllm exercise start {exercise.name}`"
+            start = f"`{self.command('start', exercise)}`"
             raise ExerciseError(f"There is no {self.file(exercise)}: create it with {start}.")
         return self.file(exercise)
 
@@ -44,7 +50,7 @@ class Workspace:
             outside = "give a folder outside with --workspace, so that no solution is committed"
             raise ExerciseError(f"{self.root} is a repository: {outside}.")
         if file.is_file():
-            again = f"or start again with `minivllm exercise reset {exercise.name}`"
+            again = f"or start again with `{self.command('reset', exercise)}`"
             raise ExerciseError(f"{file} already exists: continue with it, {again}.")
         given = [path.name for path in exercise.recordings] or ["visible_test.py"]
         try:

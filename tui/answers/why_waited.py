@@ -1,5 +1,7 @@
 """Why a sequence has waited, asked when it runs or has ended. The player does not answer this."""
 
+from collections import Counter
+
 from minivllm.events.types import PASSED_REASONS
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_sequences import list_names
@@ -29,7 +31,8 @@ def with_wait(model: DashboardModel, seq_id: str, said: str) -> str:
         return said
     seconds = sum(until.t - start.t for start, until in waits)
     time = f", {model.pace.words(seconds)}" if model.pace.is_timed else ""
-    causes, reason = causes_of_wait(model, seq_id, waits[0][0].step, waits[0][1].step)
+    steps = [(start.step, until.step) for start, until in waits]
+    causes, reason = causes_of_wait(model, seq_id, steps)
     waited = f" waited {plural(num_steps, 'step')}{time}{causes}"
     if (last := record.preemption) is not None:
         number = record.num_preemptions
@@ -43,21 +46,28 @@ def with_wait(model: DashboardModel, seq_id: str, said: str) -> str:
 
 
 def causes_of_wait(
-    model: DashboardModel, seq_id: str, after: int, until: int
+    model: DashboardModel, seq_id: str, waits: list[tuple[int, int]]
 ) -> tuple[str, str | None]:
-    """`: all 4 slots taken, then behind ada (...)` for these steps, and the longest reason."""
-    causes, longest, ahead, longest_ahead = {}, (0, None), {}, (0, "")
+    """`: all 4 slots taken, then behind ada (...)` for these waits, and the reason of most steps.
+
+    waits: of each, the step before it and the step that ends it
+    """
+    causes, reasons, ahead, longest_ahead = {}, Counter(), {}, (0, "")
+    total = sum(until - after for after, until in waits)
     for deferred, last in model.steps.waits:
-        num_steps = min(last, until - 1) - max(deferred.step, after + 1) + 1
+        num_steps = sum(
+            max(min(last + 1, until) - max(deferred.step, after + 1), 0) for after, until in waits
+        )
         is_own = deferred.seq_id == seq_id
-        if num_steps <= 0 or (deferred.reason in PASSED_REASONS and not is_own):
+        if num_steps == 0 or (deferred.reason in PASSED_REASONS and not is_own):
             continue
         words = deferral(deferred.reason, deferred.need, deferred.free, model.max_num_seqs)
-        longest = max(longest, (num_steps, deferred.reason))
+        reasons[deferred.reason] += num_steps
         if not is_own:
             ahead[deferred.seq_id] = None
             longest_ahead = max(longest_ahead, (num_steps, words))
             causes["behind"] = f"behind {list_names(ahead)} ({longest_ahead[1]})"
-        elif 10 * num_steps >= until - after:  # leave out what took only a step or two
+        elif 10 * num_steps >= total:  # leave out what took only a step or two
             causes[deferred.reason] = words
-    return f": {', then '.join(causes.values())}" if causes else "", longest[1]
+    most = max(reasons, key=reasons.__getitem__, default=None)
+    return f": {', then '.join(causes.values())}" if causes else "", most

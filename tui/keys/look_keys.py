@@ -253,6 +253,8 @@ class LookKeys:
                     f" step {transport.view.fold.step:,}: end returns to the newest step."
                 )
         self._app.draw()
+        if self._app.has_answer:
+            self.answer(again=True)
 
     # ---- files ----
 

@@ -118,7 +118,7 @@ def _begin(args: argparse.Namespace, exercise: catalogue.Exercise) -> int:
         print(f"Watch  minivllm exercise demo {exercise.name}   (opens the recording)")
     what = exercise.symbol or "step and rule"
     print(fill(f"Write  {file}, line {workspace.first_todo(exercise)}: {what}"))
-    print(fill(f"Check  minivllm exercise check {exercise.name}   (fails at first, as it should)"))
+    print(fill(f"Check  {workspace.command('check', exercise)}   (fails at first, as it should)"))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 import urllib.parse
 from pathlib import Path
@@ -78,6 +79,14 @@ def test_hints_come_one_by_one_and_are_counted(file, capsys):
     told = json.loads(capsys.readouterr().out)
     hints = {line["exercise"]: line["hints"] for line in told if line["hints"]}
     assert hints == {"block-pool": 3} and len(told) == len(exercises())
+
+
+def test_commands_to_type_repeat_the_folder(home, capsys):
+    option = ["--workspace", str(home / "my work")]
+    for status, action in ((0, "check"), (2, "reset")):
+        assert main(["exercise", "start", "block-table", *option]) == status
+        told = " ".join("".join(capsys.readouterr()).split())
+        assert f"exercise {action} block-table {shlex.join(option)}" in told
 
 
 def test_in_a_terminal_lines_break_between_words(home, capsys, monkeypatch):

@@ -216,6 +216,11 @@ def test_a_sequence_says_how_long_it_waited_and_why(memory_pressure, shared_pref
     assert said.endswith("--max-num-seqs.")
     says(ask_why(model, sequence("r5.0")), "behind r4", "all 4 slots taken")
     says(ask_why(folded(memory_pressure), sequence("r4.0")), "behind r3, r2 and r1", "8 blocks")
+    model = folded(memory_pressure)  # r1 waits twice, in the longer wait for blocks
+    phases = model.ledger.sequences["r1.0"].phases
+    phases[0] = replace(phases[0], step=0)
+    model.steps.waits[:0] = [(ev.RequestDeferred(0, 1, 0.0, "r1.0", "token_budget", 1, 0), 1)]
+    says(ask_why(model, sequence("r1.0")), "waited 13 steps: needs 12", "--num-gpu-blocks-override")
 
 
 # ---- blocks ----

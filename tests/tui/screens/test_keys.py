@@ -479,6 +479,8 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
         assert control.calls[1:] == [("step",)] and transport.state == "live"
         await pilot.press("left", "left", "right")
         assert control.calls[2:] == [("pause",)], "in the past, steps move only the picture"
+        transport.play()
+        assert app.dashboard_screen.keybar.wanted()["time.toggle"] == "Pause", "it plays the past"
         await pilot.press("end")
         assert control.calls[3:] == [("resume",)] and transport.state == "live"
         await pilot.press("p", "space")
@@ -489,8 +491,8 @@ def test_one_key_pauses_the_picture_and_an_engine_that_waits_for_it(memory_press
         assert control.calls[-1] == ("step_phase",) and app.context.selection.last is not None
         put(app, *memory_pressure.run(1).events[len(transport.recording) :])
         await until(pilot, lambda: app.model.fold.step == MIDDLE + 1)
-        for move in ("f5", "left", "left_curly_bracket", "N"):
-            await pilot.press(move)  # the first moves nothing: a frame explains the new moment
+        for move in ("f5", "left", "left_curly_bracket", "g 9 enter", "N"):
+            await pilot.press(*move.split())  # f5 moves nothing: a frame explains it
             now = f"step {app.model.fold.step} "
             await until(pilot, lambda now=now: now in next(iter(app._notifications)).title)
             assert told(app)[0] == why(app.model, None)

@@ -63,7 +63,7 @@ class BlockCards(Panel):
         if chosen in ranks or chosen in index.holders:
             ranks[chosen] = -1
         if not ranks:
-            words = _unknown(model) or "no block holds text yet"
+            words = _unknown(model) or "no block holds text"
             return [line(width, (words, "faint"))]
         num_empty = len(index.holders.keys() - ranks.keys())
         grid = _lay_out(width, height, len(ranks), model.header.block_size)

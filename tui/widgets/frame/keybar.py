@@ -109,7 +109,7 @@ class KeyBar(Panel, can_focus=False):
             add("race.start")
         is_paused = transport.state == "paused"
         if control is not None and control.state().paused:
-            is_paused |= control.pauses_with_picture
+            is_paused |= control.pauses_with_picture and transport.state != "playing"
             if pauses_alone:
                 add("engine.step", label="One step")
             add("engine.phase", label="One phase")

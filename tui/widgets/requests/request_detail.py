@@ -156,7 +156,7 @@ def _phases(model: DashboardModel, record: SequenceRecord) -> list[Span]:
         if start.phase == "preempted":
             words, style = f"{words}: {whose_need(next(preemptions))}", "bad"
         elif start.phase == "queued":
-            causes, _ = causes_of_wait(model, record.seq_id, start.step, until.step)
+            causes, _ = causes_of_wait(model, record.seq_id, [(start.step, until.step)])
             words, style = words + causes, "warn" if causes else style
         sentences.append((_when(model, start) + words, style))
     if record.end is not None:
