@@ -45,9 +45,8 @@ SECONDS_PER_STEP_WATCHED = 0.1
 """Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 SECONDS_AT_A_FIRST = 1.0
 FIRSTS = ("prefix_cache_hits", "evicted_blocks", "num_preemptions", "finished_requests")
-"""Counters. With `--slow`, the run stops for a moment when one of them is no longer 0.
-A resumed request that finds its own blocks again is no first hit: as in vLLM, it is not counted.
-"""
+"""Counters; with `--slow`, the run stops for a moment when one is no longer 0. As in vLLM, a resumed
+request that finds its own blocks again is not counted as a hit."""
 
 
 def add_arguments(parser: Parser) -> None:
