@@ -62,12 +62,25 @@ class KeyBar(Panel, can_focus=False):
                 spans += key
         return [tuple(spans)]
 
+    def _without_effect(self) -> set[str]:
+        """Ids of commands that would do nothing now."""
+        context, control = self.screen.context, self.screen.context.engine
+        hidden = set() if context.transport.view.explanations.judged else {*_OF_WORDS}
+        if not context.own.recording.head.fold.requests:
+            hidden |= {"engine.abort", "engine.tokens", "engine.xray"}
+            if context.finished or (control is not None and not control.pauses_with_picture):
+                hidden |= {"engine.phase", "engine.step"}
+        if context.shows_the_end:
+            hidden |= {"time.step", "time.live"}
+            if not context.engine_stands:
+                hidden.add("time.toggle")
+        return hidden
+
     def wanted(self) -> dict[str, str]:
         """Command id -> its label now, empty for the usual one; the most useful command first."""
         context, name, focused = self.screen.context, self.screen.NAME, self.screen.focused
         transport, lesson, control = context.transport, context.lesson, context.engine
-        newest, wanted = context.own.recording.head.fold, {}
-        hidden = set() if transport.view.explanations.judged else {*_OF_WORDS}
+        hidden, wanted = self._without_effect(), {}
 
         def add(*command_ids: str, label: str = "") -> None:
             for command_id in command_ids:
@@ -76,14 +89,6 @@ class KeyBar(Panel, can_focus=False):
                     wanted.setdefault(command_id, label)
 
         pauses_alone = control is not None and not control.pauses_with_picture
-        if not newest.requests:
-            hidden |= {"engine.abort", "engine.tokens", "engine.xray"}
-            if pauses_alone or context.finished is not None:
-                hidden |= {"engine.phase", "engine.step"}
-        if context.shows_the_end:
-            hidden |= {"time.step", "time.live"}
-            if not context.engine_stands:
-                hidden.add("time.toggle")
         if pauses_alone and control.state().paused:
             add("engine.pause", label="Resume engine")
         if self.app.has_sentences:
@@ -113,8 +118,7 @@ class KeyBar(Panel, can_focus=False):
             if pauses_alone:
                 add("engine.step", label="One step")
             add("engine.phase", label="One phase")
-        play = "Replay" if transport.is_over else "Play" if is_paused else "Pause"
-        add("time.toggle", label=play)
+        add("time.toggle", label="Replay" if transport.is_over else "Play" if is_paused else "Pause")
         add(*_FIXED[1:])
         if pauses_alone:
             add("engine.pause", label="Pause engine")
