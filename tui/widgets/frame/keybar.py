@@ -84,8 +84,7 @@ class KeyBar(Panel, can_focus=False):
 
         def add(*command_ids: str, label: str = "") -> None:
             for command_id in command_ids:
-                is_possible = control is not None or not command_id.startswith("engine.")
-                if is_possible and command_id not in hidden:
+                if command_id not in hidden and (control or not command_id.startswith("engine.")):
                     wanted.setdefault(command_id, label)
 
         pauses_alone = control is not None and not control.pauses_with_picture
@@ -118,7 +117,8 @@ class KeyBar(Panel, can_focus=False):
             if pauses_alone:
                 add("engine.step", label="One step")
             add("engine.phase", label="One phase")
-        add("time.toggle", label="Replay" if transport.is_over else "Play" if is_paused else "Pause")
+        play = "Replay" if transport.is_over else "Play" if is_paused else "Pause"
+        add("time.toggle", label=play)
         add(*_FIXED[1:])
         if pauses_alone:
             add("engine.pause", label="Pause engine")
