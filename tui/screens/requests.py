@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
+from minivllm.tui.draw.selection import Target, sequence
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.choice.choice import Choice
 from minivllm.tui.widgets.requests.branches import BranchTree, shown_tree
-from minivllm.tui.widgets.requests.request_detail import RequestDetail
+from minivllm.tui.widgets.requests.request_detail import RequestDetail, shown_record
 from minivllm.tui.widgets.requests.timelines import Timelines
 
 
@@ -26,6 +27,11 @@ class RequestsScreen(DashboardScreen):
                 yield RequestDetail(id="request-detail")
                 yield BranchTree(id="branches")
             yield Choice(id="requests-choice")
+
+    def row(self) -> Target | None:
+        """The request in the panel "Chosen request"."""
+        record = shown_record(self.context.transport.view, None)
+        return super().row() or (sequence(record.seq_id) if record is not None else None)
 
     def draw(self) -> None:
         """Show the last panel as soon as a token is explained, and the tree of a request that has

@@ -219,7 +219,10 @@ async def goes_back_and_then_chooses_nothing(seat: Seat, key: str) -> None:
 
 @of("look.why")
 async def says_why(seat: Seat, key: str) -> None:
-    await seat.press(key)
+    await seat.press("4", key)
+    chosen = sequence(seat.app.model.fold.running[0])
+    assert told(seat.app) == [why(seat.app.model, chosen)], "the one that the screen shows"
+    await seat.press(key, "1", key)
     said = told(seat.app)
     for target in (sequence(seat.app.model.fold.waiting[0]), block(0), step(MIDDLE)):
         await seat.choose(target)
