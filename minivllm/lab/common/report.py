@@ -35,7 +35,10 @@ JSON_HELP = "print one line of JSON; all messages go to standard error"
 
 
 def positive_int(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, at least 1; got {text!r}.")
     return value

@@ -129,7 +129,7 @@ class BlockMap(Panel):
             more = _HOST_SIGNS if model.fold.host_blocks else ()
             is_single = grid.blocks_per_cell == 1
             drawn = {cell.sign[0] for cell in cells if cell.sign and lines[-1] and is_single}
-            used = [entry for entry in signs if drawn.intersection(entry[0][0][0])]
+            used = tuple(entry for entry in signs if drawn.intersection(entry[0][0][0]))
             legend = _legend(grid.blocks_per_cell, width, signs, more, used)
             if is_single and _HIT[0] not in legend and not lines[-1]:
                 signs = explain(*signs, *more), explain(*_SIGNS, *more, gap=" "), explain(*_SIGNS)
@@ -331,7 +331,8 @@ _HOST_SIGNS = (((("≡", "good"),), "rescued"),)
 _DRAFT_SIGNS = (((DRAFT, DRAFT_STYLE),), "drafts"), (((UNDONE, "bad"),), "undone")
 
 
-def _legend(blocks_per_cell: int, width: int, signs: tuple, more: tuple, used: list) -> Line:
+@lru_cache(64)  # one legend serves many frames
+def _legend(blocks_per_cell: int, width: int, signs: tuple, more: tuple, used: tuple) -> Line:
     legend = _LEGEND if blocks_per_cell == 1 else _OF_GROUPS
     long = [(sign, words) for sign, words, _ in legend]
     short = [(sign, words) for sign, _, words in legend if words]
